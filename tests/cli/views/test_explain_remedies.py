@@ -81,6 +81,35 @@ def test_a_taint_in_the_way_is_told_with_its_nodes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        pytest.param({"kind": "fsat"}, "kind=fast instead of kind=fsat", id="a value"),
+        pytest.param({"kinds": "fast"}, "kind=fast instead of kinds=fast", id="a key"),
+        pytest.param({"kind": "slwo", "disk": "ssd"}, "kind=slow instead of kind=slwo", id="beside one that is there"),
+    ],
+)
+def test_a_node_selector_that_no_node_has_is_told_with_one_that_would_do(selector: dict[str, str], wanted: str):
+    made = [
+        kind("a", "fast"),
+        kind("b", "slow"),
+        ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 2}}}, "d"),
+    ]
+    made[1]["metadata"]["labels"]["disk"] = "ssd"
+    pods = [pod("d", f"g-{rank}", 4, gang="g") for rank in range(2)]
+    for one in pods:
+        one["spec"]["nodeSelector"] = selector
+
+    assert helps(of("d/g", [*made, *pods]))[0] == f"its nodeSelector has {wanted}"
+
+
+def test_no_other_node_selector_is_told_where_that_would_not_do():
+    made = [kind("a", "fast"), pod("d", "busy", 8, on="a", scheduler="default-scheduler"), pod("d", "one", 8)]
+    made[-1]["spec"]["nodeSelector"] = {"kind": "fsat"}
+
+    assert not [told for told in helps(of("d/one", made)) if "nodeSelector" in told]
+
+
 def halves(*, movable: bool = True) -> list[Json]:
     """Two nodes of which a Job's pod has one half each, and a gang of one pod that wants a whole one."""
     made = flavored(kind("a", "fast"), kind("b", "fast"))

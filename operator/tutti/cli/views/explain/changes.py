@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -116,6 +116,8 @@ def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:
 Json = dict[str, Any]
 QUEUE_LABELS = (named_groups.QUEUE_NAME, kueue.QUEUE_NAME)
 """The labels of pods that name their queue."""
+_MOST_ALIKE = 2
+"""How many other labels of nodes are tried for one that no node has."""
 MOST_BEFORE = 4
 """How many of those who stand before a workload in its queue are looked at."""
 
@@ -154,6 +156,30 @@ def smaller_requests(case: UnplacedWorkload) -> Iterator[Change]:
     if told and nodes.count:
         limits = ", ".join(f"{format_amount(resource, units)} {resource}" for resource, units in told.items())
         yield Change(f"none of its pods asks for more than the largest node offers: {limits}", seen)
+
+
+def select_other_nodes(case: UnplacedWorkload) -> Iterator[Change]:
+    """Yield, for each label in a nodeSelector that no node has, the most similar one that nodes do have.
+
+    That is another value of the same key, or else the same value of a key that is spelled much like it.
+    """
+    nodes = case.state.cluster.nodes
+    there = {pair for row in nodes.rows.values() for pair in nodes.labels[row].items()}
+    for need in case.needs:
+        for wanted in sorted(need.pod_class.spec.node_selector.items() - there):
+            for meant in _most_like(wanted, there):
+                keys = {member.pod.key for member in need.members}
+                seen = with_pods(case.seen, keys, partial(_selecting, before=wanted, after=meant))
+                yield Change(f"its nodeSelector has {'='.join(meant)} instead of {'='.join(wanted)}", seen)
+
+
+def _most_like(wanted: tuple[str, str], there: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    key, value = wanted
+    values = [one for other, one in there if other == key]
+    yield from ((key, one) for one in difflib.get_close_matches(value, sorted(values), n=_MOST_ALIKE, cutoff=0.0))
+    if not values:
+        keys = {other for other, one in there if one == value}
+        yield from ((one, value) for one in difflib.get_close_matches(key, sorted(keys), n=_MOST_ALIKE))
 
 
 def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
@@ -305,6 +331,11 @@ def _relabelled(pod: Pod, before: str, after: str) -> Pod:
     labels = pod.metadata.labels
     mended = {key: after for key in QUEUE_LABELS if labels.get(key) == before} if before else {QUEUE_LABELS[0]: after}
     return changed(pod, metadata=changed(pod.metadata, labels={**labels, **mended}))
+
+
+def _selecting(pod: Pod, before: tuple[str, str], after: tuple[str, str]) -> Pod:
+    kept = dict(pod.spec.node_selector.items() - {before})
+    return changed(pod, spec=changed(pod.spec, node_selector={**kept, **dict([after])}))
 
 
 def _handed_over(pod: Pod, to: str) -> Pod:

@@ -247,7 +247,10 @@ def why_no_remedy(workload: Workload, why: Explanation, unused: Collection[str] 
         why: At which gate.
         unused: The names of PodGroups of its namespace that no pods name: one of them may be meant by its pods.
     """
-    tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
+    tried = (
+        "no cordon or taint taken off, no flavor's label, no other nodeSelector, nobody's end, and no more nodes, "
+        "larger ones included"
+    )
     match why.gate:
         case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ""
@@ -272,6 +275,7 @@ def why_no_remedy(workload: Workload, why: Explanation, unused: Collection[str] 
 
 
 def _about_nodes(case: UnplacedWorkload) -> Iterable[Remedy]:
+    yield from helpful_changes(case, changes.select_other_nodes(case), good=1, most=_MOST)
     yield from helpful_changes(case, node_changes.uncordon(case), good=_GOOD, most=_MOST)
     yield from helpful_changes(case, node_changes.tolerate_taints(case), good=_GOOD, most=_MOST)
     yield from helpful_changes(case, node_changes.label_nodes(case), good=1, most=_MOST)
