@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +244,7 @@ def _allocations(case: Case, world: DeviceWorld, given: Sequence[ClaimAllotment]
             yield f"claim {name or one.ask.name}: something instead of nothing"
             continue
         spec = world.specs.get(name) or ResourceClaimSpec()
-        allocation = allocation_of(one, spec, world.device_classes, repeat("some"))
+        allocation = allocation_of(one, spec, world.device_classes, ("some",))
         mine, wanted = _plain(allocation), _recorded(found["status"]["allocation"])
         if mine != wanted:
             yield f"claim {name or one.ask.name}: {mine} instead of {wanted}"

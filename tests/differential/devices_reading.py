@@ -185,5 +185,4 @@ def allotments(nodes: NodeColumns, pod_class: PodClass, node: str) -> list[Claim
     earmark = promises.take_over(pod_class.signature, node)
     assert earmark is not None
     promises.put_back(pod_class.signature, node, earmark)
-    shared = [promises.shared(claim) for claim in earmark.shared]
-    return [*earmark.own, *(one for one in shared if one is not None)]
+    return list(earmark)

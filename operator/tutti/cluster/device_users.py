@@ -10,10 +10,11 @@ from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimStatus, R
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
 from tutti.cluster.device_holders import DeviceHolders
+from tutti.cluster.devices.allotments import Allotments
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
 from tutti.cluster.devices.group_claims import GroupKey
-from tutti.cluster.devices.promises import DevicePromise, Earmark
+from tutti.cluster.devices.promises import DevicePromise
 from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
 from tutti.cluster.placed_pods import Hold
 from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
@@ -43,7 +44,7 @@ class PodsByDevice:
         self._classes = classes
         self._pods = pods
         self._helped = helped
-        self._held: dict[Hold, Earmark] = {}
+        self._held: dict[Hold, Allotments] = {}
         self.holders = DeviceHolders(devices, pods)
         self.ended: dict[ClaimKey, tuple[str, DevicePromise]] = {}
         self.left_over: dict[ClaimKey, None] = {}

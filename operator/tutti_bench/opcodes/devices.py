@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import random
-import uuid
-from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -112,16 +110,9 @@ def _allocate(claim: ResourceClaim, devices: DeviceState, nodes: NodeView, chanc
         raise Refused(f"allocResourceClaims: no node has the devices for claim {name}")
     taken = devices.promises.take_over(b"", nodes.names[row])
     assert taken is not None  # it was allotted just now
-    found = allocation_of(taken.own[0], claim.spec, devices.book.classes, _share_ids(claim.metadata.uid))
+    found = allocation_of(taken[0], claim.spec, devices.book.classes, (claim.metadata.uid,))
     document: Object = msgspec.to_builtins(found)
     return document
-
-
-def _share_ids(uid: str) -> Iterator[str]:
-    number = 0
-    while True:
-        yield str(uuid.uuid5(uuid.NAMESPACE_OID, f"{uid}/{number}"))
-        number += 1
 
 
 async def _listed(run: Run, path: str, kind: type[T]) -> list[T]:

@@ -92,7 +92,7 @@ def _given(world: DeviceWorld) -> list[str]:
     with Transaction(nodes) as transaction:
         assert transaction.allot(world.pod_class, nodes.rows["n"])
         found = allotments(nodes, world.pod_class, "n")
-    return [f"{one.held.pool[1]}/{one.held.name}" for claim in found for one in claim.devices]
+    return [f"{one.pool[1]}/{one.device.name}" for claim in found for one in claim.devices]
 
 
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "10Gi"}}}

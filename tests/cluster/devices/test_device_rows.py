@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from tests.cluster.devices.test_common_pools import ZONE, Scene, devices, select
 from tests.drawing import examples
 from tests.engine.devices import asks_for, device_class
 from tests.placement.scenes import node
+from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.rows import DeviceRows
 
 SLICES = st.sampled_from(["n0", "n1", "n2", "n3", "a", "b"])
@@ -44,6 +46,24 @@ def step(scene: Scene, act: str, name: str, number: int) -> None:
             scene.cluster.remove_node(name)
 
 
+def as_looked_at_anew(scene: Scene) -> None:
+    """What is known to be taken on each row is what somebody finds who looks at all that is held."""
+    nodes = scene.cluster.nodes
+    state, rows = nodes.devices, nodes.devices.rows
+    rows.refresh(nodes.names, nodes.labels, nodes.version)
+    used: dict[int, tuple[LocalUse, ...]] = {}
+    for row in range(len(rows.own)):
+        held = tuple(state.ledger.use(pool) for pool in rows.own[row])
+        assert rows.own_uses[row] == held == used.setdefault(int(rows.used[row]), held)
+    for projection in state._projections.values():
+        projection.refresh(rows, len(nodes))
+        for row, own in enumerate(rows.own):
+            if not rows.shared[row].pools.pools:
+                offer = projection.offers[int(projection.situation_of[row])]
+                assert offer.uses == rows.own_uses[row]
+                assert [len(one.kinds) for one in offer.pools] == [len(one.listed) for one in own]
+
+
 @examples(60)
 @given(steps=STEPS, classed=st.booleans())
 def test_rows_offer_what_they_offer_when_all_are_looked_at(steps, classed):
@@ -55,7 +75,7 @@ def test_rows_offer_what_they_offer_when_all_are_looked_at(steps, classed):
     for one in steps:
         step(scene, *one)
         nodes.follow_devices()
-    rows.refresh(nodes.names, nodes.labels, nodes.version)
+    as_looked_at_anew(scene)
     anew = DeviceRows(catalog, nodes.devices.ledger)
     anew.refresh(nodes.names, nodes.labels, nodes.version)
     for row in range(len(nodes)):
@@ -63,6 +83,33 @@ def test_rows_offer_what_they_offer_when_all_are_looked_at(steps, classed):
         assert [len(one.devices) for one in rows.own[row]] == [len(one.devices) for one in anew.own[row]]
         assert rows.own_uses[row] == anew.own_uses[row]
         assert [one.key for one in rows.shared[row].pools.pools] == [one.key for one in anew.shared[row].pools.pools]
+
+
+@examples(60)
+@given(
+    there=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    puts=st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=4, max_size=4), st.booleans()), max_size=6),
+    count=st.integers(1, 2),
+    shared=st.booleans(),
+    common=st.booleans(),
+)
+def test_what_pods_take_is_what_is_found_to_be_held(there, puts, count, shared, common):
+    scene = Scene(len(there), tight=False)
+    for at, number in enumerate(there):
+        scene.publish(f"n{at}", where(f"n{at}"), devices(number, shared=shared))
+    if common:
+        scene.publish("a", where("a"), devices(2))
+    asked = scene.ask(asks_for(count=count))
+    nodes, pod_class = scene.cluster.nodes, asked.pod_class
+    for counts, stays in puts:
+        room = nodes.devices.room(pod_class.devices, nodes.device_view(pod_class.devices), 4)
+        pods = np.minimum(np.array(counts[: len(there)], dtype=np.int64), room)
+        with scene.cluster.transaction() as transaction:
+            transaction.put(np.flatnonzero(pods), pods[pods > 0], pod_class)
+            as_looked_at_anew(scene)
+            if stays:
+                transaction.commit()
+        as_looked_at_anew(scene)
 
 
 def test_what_drivers_publish_of_nodes_is_looked_at_before_anybody_asks():

@@ -90,7 +90,7 @@ class Scene:
             transaction.commit()
         self.cluster.assume(record, int(rows[0]))
         promises = self.cluster.nodes.devices.promises.of_pod(record.key)
-        return [f"{one.held.pool[1]}/{one.held.name}" for promise in promises for one in promise.allotment.devices]
+        return [f"{one.pool[1]}/{one.device.name}" for promise in promises for one in promise.allotment.devices]
 
 
 def test_kube_schedulers_order_is_that_of_the_drivers():

@@ -6,25 +6,27 @@ drivers are told by the classes before what they are told by the claim, and from
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
-
-import msgspec
 
 from tutti.api.devices import (
     AllocatedDevice,
     Allocation,
     AllocationConfiguration,
+    Amount,
     DeviceAllocation,
     DeviceClass,
     ResourceClaimSpec,
 )
 from tutti.api.quantity import shortest
-from tutti.cluster.devices.allotments import ClaimAllotment
+from tutti.cluster.devices.allotments import ClaimAllotment, consumed, selector_of
 from tutti.cluster.devices.asks import WayAsk
 
-_NO_CONFIGURATION: Final[list[AllocationConfiguration]] = []  # one for all to whom nobody says anything
+# One for all to whom nobody says anything, and one for all that are had whole.
+_NO_CONFIGURATION: Final[list[AllocationConfiguration]] = []
+_NOTHING_CONSUMED: Final[dict[str, Amount]] = {}
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
@@ -32,7 +34,7 @@ def allocation_of(
     allotment: ClaimAllotment,
     spec: ResourceClaimSpec,
     classes: Mapping[str, DeviceClass],
-    share_ids: Iterator[str],
+    named_after: tuple[str, ...],
     now: datetime | None = None,
 ) -> Allocation:
     """Return the allocation of a claim.
@@ -41,26 +43,43 @@ def allocation_of(
         allotment: What it is to get.
         spec: What it asks for.
         classes: All device classes, or those of them that tell drivers something.
-        share_ids: Gives a new one, a UUID, for each share of a device.
+        named_after: What its shares are called by: others than the claim has ever had before.
         now: When it gets it.
     """
-    results = []
-    for one in allotment.devices:
-        way, device, held = one.way, one.device, one.held
-        driver, pool = held.pool
-        conditions, failures = device.binding_conditions, device.binding_failure_conditions
-        found = AllocatedDevice(way.name, driver, pool, held.name, one.admin, way.tolerations, conditions, failures)
-        results.append(found if held.consumed is None else _share(found, held.consumed, next(share_ids)))
+    results, chosen = [], []
+    requests, pools, shares = allotment.ask.requests, allotment.pools, 0
+    for _, request, at, number, place, taken, admin in allotment.picks:
+        way, pool = requests[request].ways[at], pools[number]
+        device, (driver, name) = pool.devices[place], pool.key
+        chosen.append(device)
+        share, amounts = "", _NOTHING_CONSUMED
+        if taken is not None:
+            share = _share_id(named_after, shares)
+            amounts = {capacity: shortest(milli) for capacity, milli in consumed(device, taken)}
+            shares += 1
+        found = AllocatedDevice(
+            way.name,
+            driver,
+            name,
+            device.name,
+            admin,
+            way.tolerations,
+            device.binding_conditions,
+            device.binding_failure_conditions,
+            share,
+            amounts,
+        )
+        results.append(found)
     config = _NO_CONFIGURATION
     if classes or spec.devices.config:
         ways = {one.way.name: one.way for one in allotment.devices}
         config = [*_from_classes(ways, classes), *_from_claim(ways, spec)]
-    return Allocation(DeviceAllocation(results, config), allotment.selector, now)
+    return Allocation(DeviceAllocation(results, config), selector_of(chosen, allotment.node), now)
 
 
-def _share(found: AllocatedDevice, consumed: Iterable[tuple[str, int]], share_id: str) -> AllocatedDevice:
-    amounts = {name: shortest(milli) for name, milli in consumed}
-    return msgspec.structs.replace(found, share_id=share_id, consumed_capacity=amounts)
+def _share_id(named_after: tuple[str, ...], number: int) -> str:
+    """Return the UUID of one of the shares of devices that a claim gets."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((*named_after, str(number)))))
 
 
 def _from_classes(chosen: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]) -> list[AllocationConfiguration]:

@@ -73,16 +73,20 @@ class DeviceLedger:
 
     def take(self, devices: Iterable[HeldDevice]) -> None:
         """Note that devices are held."""
-        pool, whole = None, dict[str, int]()
         for one in devices:
-            if one.consumed is not None:
-                self._count(one, 1)
-                continue
-            if one.pool is not pool:  # mostly several of one pool come together
-                pool = one.pool
-                self.changed.add(pool)
-                whole = self._whole.setdefault(pool, {})
-            whole[one.name] = whole.get(one.name, 0) + 1
+            self._count(one, 1)
+
+    def take_whole(self, devices: Iterable[tuple[PoolKey, str]], *, known: bool = False) -> None:
+        """Note that devices, named with their pools, are held whole; `known`: whoever looks at `changed` knows it."""
+        whole, changed = self._whole, self.changed
+        for pool, name in devices:
+            of_pool = whole.get(pool)
+            if of_pool is None:
+                whole[pool] = {name: 1}
+            else:
+                of_pool[name] = of_pool.get(name, 0) + 1
+            if not known:
+                changed.add(pool)
 
     def free(self, devices: Iterable[HeldDevice]) -> None:
         """Note that devices are held no more."""

@@ -91,6 +91,7 @@ class DeviceProgram:
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
         has_taken_long: Whether a search of it has ever taken longer than it may.
+        has_faults: Whether a search of it could ever not tell what it found.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class DeviceProgram:
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
         self._steps = self._free_steps = self._work = 0
-        self.has_taken_long = False
+        self.has_taken_long = self.has_faults = False
         self._length = SearchLength.SHORT
         self._cut_short: list[int] = []
 
@@ -283,6 +284,7 @@ class DeviceProgram:
         self._fits[situation], self._ranks[situation] = found.fits, found.rank
         self._tightness[situation] = found.tightness
         self._faulty[situation] = found.fault is not None
+        self.has_faults |= found.fault is not None
         return found
 
     def _room(self, situation: int, most: int) -> int:

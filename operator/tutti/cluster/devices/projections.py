@@ -31,6 +31,8 @@ from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.rows import CommonUse, DeviceRows
 
 _MOST_SITUATIONS: Final = 1 << 16
+_MANY: Final = 32
+"""From so many rows on it is quicker to ask columns first whether all are alike."""
 
 
 class _Plan(NamedTuple):
@@ -144,7 +146,7 @@ class DeviceProjection:
                     self._standing_of[row] = self._standing(rows.own[row], rows.own_uses[row], self._view_of(common))
                     stood.setdefault(id(common), []).append(row)
             changed = np.setdiff1d(changed, [row for of_common in stood.values() for row in of_common])
-        self.situation_of[changed] = [self._alone(rows.own[row], rows.own_uses[row]) for row in changed.tolist()]
+        self.situation_of[changed] = self._all_alone(rows, changed)
         for common in commons:
             if common.stamp > self.stamp:
                 self._place(self._view_of(common), common.rows[common.rows < count])
@@ -155,14 +157,21 @@ class DeviceProjection:
             self._views = {at: view for at, view in self._views.items() if at in here}
         self.stamp = rows.stamp
 
-    def pools_at(self, rows: DeviceRows, row: int) -> list[NodePool]:
+    def pools_at(self, rows: DeviceRows, row: int) -> Sequence[NodePool]:
         """Return the pools of a row, as its situation offers them."""
         own, common = rows.own[row], rows.shared[row]
         if not common.pools.pools:
-            return list(own)
+            return own
         standing, shared = self._standings[int(self._standing_of[row])], common.pools.pools
         places = self._view_of(common).everything if standing.whole else self._view_of(common).chosen
         return [shared[at] if at >= 0 else own[-1 - at] for at in merged(standing.spots, places)]
+
+    def pools_of(self, rows: DeviceRows, those: Sequence[int]) -> list[Sequence[NodePool]]:
+        """Return the pools of each of some rows, as its situation offers them."""
+        if rows.commons():
+            return [self.pools_at(rows, row) for row in those]
+        own = rows.own
+        return [own[row] for row in those]
 
     def _view_of(self, common: CommonUse) -> CommonView:
         """Return what is looked at of shared pools, as they are now."""
@@ -209,6 +218,14 @@ class DeviceProjection:
         uses = tuple([used[at] if at >= 0 else standing.uses[-1 - at] for at in order])
         return self._situation(self._numbers_of(pools), uses)
 
+    def settle(self, rows: DeviceRows, those: Sequence[int], situation: int, uses: tuple[LocalUse, ...]) -> None:
+        """Note, for the rows as well, what is taken now on some that are up to date, apart, and in one situation."""
+        is_current = self.stamp == rows.stamp
+        rows.settle(those, uses)
+        if is_current:
+            self.situation_of[those] = self.next(situation, uses)
+            self.stamp = rows.stamp
+
     def next(self, situation: int, uses: tuple[LocalUse, ...]) -> int:
         """Return the situation of a node of which something else is taken."""
         return self._situation(self._pools_of[situation], uses)
@@ -220,6 +237,24 @@ class DeviceProjection:
     def code_of(self, pool: NodePool) -> int:
         """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""
         return self._view(pool).code
+
+    def _all_alone(self, rows: DeviceRows, those: NDArray[np.int64]) -> list[int]:
+        """Return the situations of rows that share no pools: one for those that are alike, if they are seen as one."""
+        likes, used = rows.likes[those], rows.used[those]
+        if len(those) >= _MANY and bool((likes == likes[0]).all() and (used == used[0]).all()):  # as a gang leaves them
+            first = self._alone(rows.own[those[0]], rows.own_uses[those[0]])
+            if int(likes[0]) in self._views_alike:
+                return [first] * len(those)
+        alike = zip(likes.tolist(), used.tolist(), strict=True)
+        found, out = dict[tuple[int, int], int](), list[int]()
+        for row, what in zip(those.tolist(), alike, strict=True):
+            known = found.get(what)
+            if known is None:
+                known = self._alone(rows.own[row], rows.own_uses[row])
+                if what[0] in self._views_alike:
+                    found[what] = known
+            out.append(known)
+        return out
 
     def _alone(self, own: tuple[NodePool, ...], uses: tuple[LocalUse, ...]) -> int:
         """Return the situation of a row that shares no pools."""

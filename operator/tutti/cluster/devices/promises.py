@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
 from tutti.api.devices import ResourceClaim
 from tutti.cluster.devices.allotments import Allotments, ClaimAllotment
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
-from tutti.cluster.devices.extended import extended_claim_name
+from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
 from tutti.cluster.pods import PodKey, PodRecord
 
@@ -29,13 +28,6 @@ class _SharedChoice:
 
     allotment: ClaimAllotment
     users: int = 0
-
-
-class Earmark(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What is kept for one pod: its own claims' devices, and the claims that it shares."""
-
-    own: Allotments
-    shared: tuple[str, ...]
 
 
 class DevicePromise(msgspec.Struct, eq=False, gc=False):
@@ -57,25 +49,15 @@ class DevicePromise(msgspec.Struct, eq=False, gc=False):
     kept: bool = True
 
 
-class _OfPod(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a pod that has a place is promised, and what was earmarked for it."""
-
-    promises: tuple[DevicePromise, ...] = ()
-    earmark: Earmark = Earmark((), ())
-
-
-_NOTHING: Final = _OfPod()
-
-
 class DevicePromises:
     """All promises and earmarks."""
 
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
-        self._earmarks: dict[bytes, dict[str, list[Earmark]]] = {}  # by class and node
+        self._earmarks: dict[bytes, dict[str, list[Allotments]]] = {}  # by class and node
         self._shared: dict[str, _SharedChoice] = {}
         self._of_claim: dict[ClaimKey, DevicePromise] = {}
-        self._of_pod: dict[PodKey, _OfPod] = {}
+        self._of_pod: dict[PodKey, tuple[DevicePromise, ...]] = {}
         self._bound: set[PodKey] = set()
 
     def __bool__(self) -> bool:
@@ -88,7 +70,7 @@ class DevicePromises:
 
     def of_pod(self, pod: PodKey) -> Sequence[DevicePromise]:
         """Return what the claims of a pod are to get."""
-        return self._of_pod.get(pod, _NOTHING).promises
+        return self._of_pod.get(pod, ())
 
     def is_promised(self, pod: PodKey) -> bool:
         """Whether a pod that has a place was given all that its claims ask for."""
@@ -114,18 +96,13 @@ class DevicePromises:
             return None
         sole = promise.allotment
         promise.allotment = msgspec.structs.replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
-        found = self._shared[claim] = _SharedChoice(promise.allotment)
-        for pod in promise.pods:
-            known = self._of_pod[pod]
-            own = tuple(one for one in known.earmark.own if one is not sole)
-            self._of_pod[pod] = _OfPod(known.promises, Earmark(own, (*known.earmark.shared, claim)))
-            found.users += 1
+        found = self._shared[claim] = _SharedChoice(promise.allotment, len(promise.pods))
         return found
 
     def earmark(
         self, signature: bytes, nodes: Sequence[str], allotted: Sequence[Allotments], shares: Sequence[str]
     ) -> None:
-        """Take devices, and keep them for the next pods of a class that are assumed to be on these nodes.
+        """Keep devices that have been taken for the next pods of a class that are assumed to be on these nodes.
 
         Args:
             signature: Of the class.
@@ -135,25 +112,26 @@ class DevicePromises:
         """
         if not allotted:
             return
-        every = [one for of_pod in allotted for one in of_pod]
-        self._ledger.take([device.held for one in every for device in one.devices if not device.admin])
         if shares or any(one.ask.shared for one in allotted[0]):  # as of each of them
-            earmarks = [self._sharing(of_pod, shares) for of_pod in allotted]
-        else:
-            earmarks = [Earmark(of_pod, ()) for of_pod in allotted]
+            allotted = [self._sharing(of_pod, shares) for of_pod in allotted]
         of_class = self._earmarks.setdefault(signature, {})
-        for node, earmark in zip(nodes, earmarks, strict=True):
-            of_class.setdefault(node, []).append(earmark)
+        for node, of_pod in zip(nodes, allotted, strict=True):
+            of_node = of_class.get(node)
+            if of_node is None:
+                of_class[node] = [of_pod]
+            else:
+                of_node.append(of_pod)
 
-    def _sharing(self, allotments: Allotments, shares: Sequence[str]) -> Earmark:
-        """Return what is kept for a pod that shares claims with others, and count it among their users."""
-        shared = (*shares, *[one.ask.shared for one in allotments if one.ask.shared])
+    def _sharing(self, allotments: Allotments, shares: Sequence[str]) -> Allotments:
+        """Return what is kept for a pod that shares claims with others, these last; count it among their users."""
         for one in allotments:
             if one.ask.shared:
                 self._shared[one.ask.shared] = _SharedChoice(one)
-        for claim in shared:
-            self._shared[claim].users += 1
-        return Earmark(tuple([one for one in allotments if not one.ask.shared]), shared)
+        own = [one for one in allotments if not one.ask.shared]
+        shared = [self._shared[claim] for claim in (*shares, *[one.ask.shared for one in allotments if one.ask.shared])]
+        for choice in shared:
+            choice.users += 1
+        return (*own, *[choice.allotment for choice in shared])
 
     def withdraw(self, signature: bytes, nodes: Sequence[str]) -> None:
         """Undo the last earmark for a class on each of some nodes, that on the last one first."""
@@ -162,7 +140,7 @@ class DevicePromises:
             assert earmark is not None  # only what was earmarked is undone
             self._free(earmark)
 
-    def take_over(self, signature: bytes, node: str) -> Earmark | None:
+    def take_over(self, signature: bytes, node: str) -> Allotments | None:
         """Return what was earmarked last for a class on a node, for whoever keeps it now; None where nothing was."""
         of_class = self._earmarks.get(signature, {})
         earmark = _last_of(of_class, node)
@@ -170,18 +148,19 @@ class DevicePromises:
             self._earmarks.pop(signature, None)
         return earmark
 
-    def put_back(self, signature: bytes, node: str, earmark: Earmark) -> None:
+    def put_back(self, signature: bytes, node: str, earmark: Allotments) -> None:
         """Earmark again what was taken over."""
         self._earmarks.setdefault(signature, {}).setdefault(node, []).append(earmark)
 
-    def give_back(self, earmark: Earmark) -> None:
+    def give_back(self, earmark: Allotments) -> None:
         """Free what was taken over."""
         self._free(earmark)
 
-    def lend(self, earmark: Earmark, *, back: bool) -> None:
-        """Have what was taken over free for others for a while, or held again."""
-        for one in earmark.own:
-            (self._ledger.take if back else self._ledger.free)(one.held)
+    def lend(self, earmark: Allotments, *, back: bool) -> None:
+        """Have what was taken over free for others for a while, or held again; not what several pods share."""
+        for one in earmark:
+            if not one.ask.shared:
+                (self._ledger.take if back else self._ledger.free)(one.held)
 
     def pledge(self, pods: Iterable[PodRecord], signature: bytes, claims: Mapping[ClaimKey, ResourceClaim]) -> None:
         """Promise the claims of pods what was earmarked for their class on the nodes where they are assumed, if any.
@@ -193,38 +172,49 @@ class DevicePromises:
         """
         of_claim, of_pod, earmarks = self._of_claim, self._of_pod, self._earmarks.get(signature, {})
         for pod in pods:
-            earmark = _last_of(earmarks, pod.assumed)
-            if earmark is None:
+            several = earmarks.get(pod.assumed)
+            if several is None:
                 continue
-            key, promises = pod.key, []
-            given = earmark.own
-            if earmark.shared:
-                given += tuple([self._shared[claim].allotment for claim in earmark.shared])
-            for one in given:
-                claim = _claim_for(one.ask, key, pod.uid, pod.device_uses)
+            earmark = several.pop()
+            if not several:
+                del earmarks[pod.assumed]
+            key, uses, promises = pod.key, pod.device_uses, []
+            for one in earmark:
+                ask = one.ask
+                if len(uses) == 1 and uses[0].name == ask.name and not ask.shared and uses[0].claim is not None:
+                    claim = uses[0].claim
+                else:
+                    claim = _claim_for(ask, key, pod.uid, uses)
                 promise = of_claim.get(claim)
                 if promise is None:
-                    there = None if one.is_extended else claims.get(claim)
-                    promise = DevicePromise(claim, one, "" if there is None else there.metadata.uid, (key,))
-                    of_claim[claim] = promise
+                    there = claims.get(claim)
+                    uid = "" if there is None or ask.name == EXTENDED else there.metadata.uid
+                    promise = of_claim[claim] = DevicePromise(claim, one, uid, (key,))
                 elif key not in promise.pods:
-                    promise.pods = (*promise.pods, key)
+                    self._join(promise, key, one)
                 promises.append(promise)
-            of_pod[key] = _OfPod(tuple(promises), earmark)
+            of_pod[key] = tuple(promises)
         if not earmarks:
             self._earmarks.pop(signature, None)
 
+    def _join(self, promise: DevicePromise, pod: PodKey, earmarked: ClaimAllotment) -> None:
+        """Promise a claim to one more pod, which has what it was promised before."""
+        promise.pods = (*promise.pods, pod)
+        if earmarked is not promise.allotment and not earmarked.ask.shared:
+            raise RuntimeError("ODD")
+            self._ledger.free(earmarked.held)
+
     def release(self, pod: PodKey) -> list[DevicePromise]:
         """End what was promised for a pod; returns the promises that nobody has any more."""
-        known = self._of_pod.pop(pod, _NOTHING)
+        promises, ended = self._of_pod.pop(pod, ()), []
         self._bound.discard(pod)
-        ended = []
-        for promise in known.promises:
+        for promise in promises:
             promise.pods = tuple([one for one in promise.pods if one != pod])
             if not promise.pods:
                 self._of_claim.pop(promise.claim, None)
                 ended.append(promise)
-        self._free(known.earmark, [one.allotment for one in known.promises if not one.kept])
+        had = [one for one in promises if not one.pods or one.allotment.ask.shared]
+        self._free([one.allotment for one in had], [one.allotment for one in had if not one.kept])
         return ended
 
     def claim_seen(self, claim: ClaimKey, held: Sequence[HeldDevice] | None) -> None:
@@ -254,27 +244,30 @@ class DevicePromises:
         if pod not in self._of_pod:
             return
         self._bound.add(pod)
-        if all(promise.seen for promise in self._of_pod[pod].promises):
+        if all(promise.seen for promise in self._of_pod[pod]):
             self.release(pod)
 
     def __iter__(self) -> Iterator[DevicePromise]:
         """Yield all promises of claims that exist."""
         return iter(self._of_claim.values())
 
-    def _free(self, earmark: Earmark, seen: Sequence[ClaimAllotment] = ()) -> None:
-        for one in earmark.own:
+    def _free(self, earmark: Iterable[ClaimAllotment], seen: Sequence[ClaimAllotment] = ()) -> None:
+        """Free what is kept for a pod, and of what several pods share what it is the last to use.
+
+        What is seen to be held by the claim itself is not kept here.
+        """
+        for one in earmark:
+            if one.ask.shared:
+                shared = self._shared[one.ask.shared]
+                shared.users -= 1
+                if shared.users:
+                    continue
+                del self._shared[one.ask.shared]
             if one not in seen:
                 self._ledger.free(one.held)
-        for claim in earmark.shared:
-            kept = self._shared[claim]
-            kept.users -= 1
-            if not kept.users:
-                del self._shared[claim]
-                if kept.allotment not in seen:
-                    self._ledger.free(kept.allotment.held)
 
 
-def _last_of(earmarks: dict[str, list[Earmark]], node: str) -> Earmark | None:
+def _last_of(earmarks: dict[str, list[Allotments]], node: str) -> Allotments | None:
     """Take what was earmarked last on a node out of what was on each; returns it, None where nothing was."""
     several = earmarks.get(node)
     if several is None:

@@ -74,7 +74,7 @@ class DeviceQuota:
         total: Amounts = {}
         for one in allotment.devices:
             if not one.admin:
-                _add(total, self._taken(one.way.device_class, one.device, dict(one.held.consumed or ())))
+                _add(total, self._taken(one.way.device_class, one.device, dict(one.consumed or ())))
         return total
 
     def held(self, claim: ResourceClaim, uid: str) -> Amounts:

@@ -19,6 +19,7 @@ from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.taint_rules import PoolKey
 
 _MOST_CHANGES: Final = 4096
+_MOST_CODES: Final = 1 << 16
 
 
 class CommonUse:
@@ -85,6 +86,8 @@ class DeviceRows:
         own: The pools of each row that are not the same to others, in the order in which they are tried.
         own_uses: What is taken of each.
         shared: The pools that each row has in common with others, with what is taken of these.
+        likes: int64[n], the likeness of the only pool of its own that a row has; -1 where it has none, or several.
+        used: int64[n], equal for rows of which the same is taken (`own_uses`).
         stamps: int64[n], when `own` or `own_uses` were last others, or `shared` was, n being at least the rows; 0 for
             rows without pools.
         stamp: The last one given, to a row or a CommonUse.
@@ -95,6 +98,8 @@ class DeviceRows:
         self.own: list[tuple[NodePool, ...]] = []
         self.own_uses: list[tuple[LocalUse, ...]] = []
         self.shared: list[CommonUse] = []
+        self.likes = np.full(16, -1, dtype=np.int64)
+        self.used = np.zeros(16, dtype=np.int64)
         self.stamps = np.zeros(16, dtype=np.int64)
         self.stamp = 0
         self.version = 0
@@ -103,12 +108,16 @@ class DeviceRows:
         self._names: list[str] = []
         self._labels: list[object] = []
         self._rows_of: dict[PoolKey, dict[int, None]] = {}
+        self._of_several: set[PoolKey] = set()
+        self._codes: dict[tuple[LocalUse, ...], int] = {}
+        self._last_code = 0
         self._nothing = CommonUse(NO_POOLS.common, [])
         self._uses: dict[int, CommonUse] = {}
         self._uses_of: dict[PoolKey, dict[int, CommonUse]] = {}
         self._seen: Hashable = None
         self._row_of: dict[str, int] = {}
         self._shared_pools: tuple[int, tuple[NodePool, ...]] = (0, ())
+        self._sharing: dict[int, None] = {}  # rows with pools of their own of which other nodes may use the devices
 
     def refresh(self, names: Sequence[str], labels: Sequence[Mapping[str, str]], version: int) -> None:
         """Bring all rows up to date.
@@ -118,8 +127,11 @@ class DeviceRows:
             labels: Their labels.
             version: Is another whenever one of these is.
         """
-        changed = self._catalog.take_changed()
         seen = (version, len(names))
+        changed = self._catalog.changed
+        if seen == self._seen and changed is not None and not (changed or self._ledger.changed):
+            return
+        changed = self._catalog.take_changed()
         if seen != self._seen:
             self._seen = seen
             self._row_of = {name: row for row, name in enumerate(names) if name}
@@ -151,10 +163,22 @@ class DeviceRows:
     def shared_pools(self) -> Sequence[NodePool]:
         """Return the pools of which other nodes may use the same devices, as any row sees them."""
         if self._shared_pools[0] != self.version:
-            found = {id(pool): pool for pools in self.own for pool in pools if pool.shared}
+            found = {id(pool): pool for row in sorted(self._sharing) for pool in self.own[row] if pool.shared}
             found.update((id(pool), pool) for common in self._uses.values() for pool in common.pools.pools)
             self._shared_pools = (self.version, tuple(found.values()))
         return self._shared_pools[1]
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether no two rows have the same pool."""
+        return not (self._uses or self._of_several)
+
+    def settle(self, rows: Sequence[int], uses: tuple[LocalUse, ...]) -> None:
+        """Note what is taken on rows that are up to date and apart, as it is found by whoever has just taken it."""
+        for row in rows:
+            self.own_uses[row] = uses
+        self.stamp += 1
+        self.used[rows], self.stamps[rows] = self._code(uses), self.stamp
 
     def forget_projections(self) -> None:
         """Have no pool remember what was made of it for anybody."""
@@ -178,7 +202,8 @@ class DeviceRows:
             self.own_uses += [()] * more
             self.shared += [self._nothing] * more
         if len(self.stamps) < len(names):
-            self.stamps = longer(self.stamps, 2 * len(names))
+            self.stamps, self.used = longer(self.stamps, 2 * len(names)), longer(self.used, 2 * len(names))
+            self.likes = longer(self.likes, 2 * len(names))
         others = list[int]()
         for row in rows:
             name = names[row]
@@ -199,11 +224,21 @@ class DeviceRows:
         for pool in self.own[row]:
             rows = self._rows_of[pool.key]
             rows.pop(row, None)
+            if len(rows) < 2:  # noqa: PLR2004 - one row is not several
+                self._of_several.discard(pool.key)
             if not rows:
                 del self._rows_of[pool.key]
         for pool in pools:
-            self._rows_of.setdefault(pool.key, {})[row] = None
+            rows = self._rows_of.setdefault(pool.key, {})
+            rows[row] = None
+            if len(rows) > 1:
+                self._of_several.add(pool.key)
         self.own[row] = pools
+        if any(pool.shared for pool in pools):
+            self._sharing[row] = None
+        else:
+            self._sharing.pop(row, None)
+        self.likes[row] = pools[0].likeness if len(pools) == 1 else -1
         self.version += 1
 
     def _share(self, row: int, pools: CommonPools) -> None:
@@ -233,9 +268,20 @@ class DeviceRows:
         """Look what is taken on some rows."""
         if not rows:
             return
-        use = self._ledger.use
+        use, codes = self._ledger.use, []
         for row in rows:
             own = self.own[row]
-            self.own_uses[row] = (use(own[0]),) if len(own) == 1 else tuple([use(pool) for pool in own])
+            uses = self.own_uses[row] = (use(own[0]),) if len(own) == 1 else tuple([use(pool) for pool in own])
+            codes.append(self._code(uses))
         self.stamp += 1
-        self.stamps[rows] = self.stamp
+        self.used[rows], self.stamps[rows] = codes, self.stamp
+
+    def _code(self, uses: tuple[LocalUse, ...]) -> int:
+        """Return a number that is equal for equal uses only."""
+        known = self._codes.get(uses)
+        if known is None:
+            if len(self._codes) >= _MOST_CODES:
+                self._codes.clear()  # what is met from now on is merely not known to be what was met before
+            self._last_code += 1
+            known = self._codes[uses] = self._last_code
+        return known

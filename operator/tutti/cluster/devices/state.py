@@ -6,7 +6,7 @@ from the node when a pod is put there (`allot`), inside the transaction that tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -19,8 +19,16 @@ from tutti.api.device_mappings import DeviceClassMapping
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.resources import Amounts
-from tutti.cluster.devices.allotments import Allotments, ClaimAllotment, ClaimPicks, allotments_of
-from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, ClaimKey, Counted, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.cluster.devices.allotments import Allotments, ClaimAllotment, allot_alike, taken_alike
+from tutti.cluster.devices.asks import (
+    NO_DEVICES,
+    ClaimAsk,
+    ClaimKey,
+    Counted,
+    DeviceNeeds,
+    DeviceUse,
+    HeldClaim,
+)
 from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
@@ -45,6 +53,8 @@ _MOST_PROGRAMS: Final = 1024
 _MOST_PROJECTIONS: Final = 64
 _MOST_NEEDS: Final = 4096
 _MOST_AHEAD: Final = 32
+_MANY: Final = 32
+"""From so many rows on it is quicker to ask columns first whether all are alike."""
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -75,14 +85,18 @@ class DeviceColumns:
         count: How many rows.
         programs: The programs that were asked, and where: bool[rows], on each row one at most. Elsewhere nothing is
             asked for.
+        sole: The program that is asked on all rows, if one is.
     """
 
     count: int
     programs: Sequence[tuple[DeviceProgram, Mask]]
+    sole: DeviceProgram | None
 
     @property
     def fits(self) -> Mask:
         """bool[rows]: where they can be fulfilled."""
+        if self.sole is not None:
+            return self.sole.fits(self.count)
         out = np.ones(self.count, dtype=np.bool_)
         for program, where in self.programs:
             np.copyto(out, program.fits(self.count), where=where)
@@ -99,14 +113,13 @@ class DeviceColumns:
         return self._scores(DeviceProgram.tightness)
 
     @property
-    def faulty(self) -> Mask:
-        """bool[rows]: of which it cannot be told."""
-        out = np.zeros(self.count, dtype=np.bool_)
-        for program, where in self.programs:
-            np.copyto(out, program.faulty(self.count), where=where)
-        return out
+    def is_faulty(self) -> bool:
+        """Whether of any row it cannot be told."""
+        return any(one.has_faults and bool((one.faulty(self.count) & where).any()) for one, where in self.programs)
 
     def _scores(self, of: Callable[[DeviceProgram, int], NDArray[np.int64]]) -> NDArray[np.int64]:
+        if self.sole is not None:
+            return of(self.sole, self.count)
         out = np.zeros(self.count, dtype=np.int64)
         for program, where in self.programs:
             np.copyto(out, of(program, self.count), where=where)
@@ -321,7 +334,10 @@ class DeviceState:
 
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
-        return DeviceColumns(len(nodes.names), self._asked(self.current(needs), nodes))
+        current = self.current(needs)
+        programs = self._asked(current, nodes)
+        sole = programs[0][0] if len(programs) == 1 and not current.extended else None
+        return DeviceColumns(len(nodes.names), programs, sole)
 
     def length_of_search(self, needs: DeviceNeeds, nodes: NodeView) -> SearchLength:
         """Return how long it took to look for what is asked for, if it was looked for at this moment."""
@@ -340,8 +356,11 @@ class DeviceState:
         Where nodes share devices that are asked for, it is told as if no other gave any away, and of few pods only.
         """
         count = len(nodes.names)
+        asked = self._asked(needs, nodes, pods=_MOST_AHEAD if self.moves(needs, nodes) else 1)
+        if len(asked) == 1 and not needs.extended:
+            return asked[0][0].room(count, most)
         room = np.full(count, UNLIMITED, dtype=np.int64)
-        for program, where in self._asked(needs, nodes, pods=_MOST_AHEAD if self.moves(needs, nodes) else 1):
+        for program, where in asked:
             np.copyto(room, program.room(count, most), where=where)
         return room
 
@@ -377,16 +396,20 @@ class DeviceState:
         current = self.current(needs)
         shares = [one.shared for one in needs.claims if one not in current.claims]
         names, taking, allotted = nodes.names, list[str](), list[Allotments]()
+        apart = self.rows.are_apart
         for program, where in self._asked(current, nodes):
-            asking, finds = where[rows], dict[tuple[int, int], list[ClaimPicks]]()  # by situation and how many ask
-            asked = rows[asking], program.verdict_of[rows[asking]], counts[asking]
-            for row, situation, count in zip(*[column.tolist() for column in asked], strict=True):
-                met = situation, count
-                if met not in finds:
-                    finds[met] = [program.picks(verdict) for verdict in program.in_turn(*met)]
-                of_row = allotments_of(finds[met], names[row], program.projection.pools_at(self.rows, row))
-                taking += [names[row]] * len(of_row)
-                allotted += of_row
+            asking = where[rows]
+            for (situation, count), those in _alike(program.verdict_of, rows[asking], counts[asking]):
+                verdicts, pools_of = program.in_turn(situation, count), program.projection.pools_of(self.rows, those)
+                called = [names[row] for row in those]
+                for picks in map(program.picks, verdicts):
+                    taking += called
+                    allotted += allot_alike(picks, called, pools_of)
+                    whole, parts = taken_alike(picks, pools_of)
+                    self.ledger.take_whole(whole, known=apart)
+                    self.ledger.take(parts)
+                if apart and verdicts:
+                    program.projection.settle(self.rows, those, situation, verdicts[-1].after)
             rows, counts = rows[~asking], counts[~asking]
         taking += [names[row] for row in np.repeat(rows, counts).tolist()]
         allotted += [()] * (len(taking) - len(allotted))
@@ -467,6 +490,19 @@ class DeviceState:
             known = DeviceProjection(self._numbers, seen, compared, width=width)
             self._projections[seen, compared, width] = known
         return known
+
+
+def _alike(
+    situation_of: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Iterable[tuple[tuple[int, int], list[int]]]:
+    """Return rows by their situation and by how many pods come there; mostly all are alike."""
+    those, situations = rows.tolist(), situation_of[rows]
+    if len(those) >= _MANY and bool((situations == situations[0]).all() and (counts == counts[0]).all()):
+        return (((int(situations[0]), int(counts[0])), those),)
+    found: dict[tuple[int, int], list[int]] = {}
+    for row, met in zip(those, zip(situations.tolist(), counts.tolist(), strict=True), strict=True):
+        found.setdefault(met, []).append(row)
+    return found.items()
 
 
 def _variants(needs: DeviceNeeds, unoffered: Mapping[str, Mask], count: int) -> list[tuple[tuple[ClaimAsk, ...], Mask]]:

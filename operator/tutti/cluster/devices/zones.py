@@ -7,6 +7,7 @@ on them, and once a pod has been put, the situation is that of the pod after it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,14 +91,22 @@ class ZonedProjection:
         self.stamp += 1
         self._seen, self._of = seen, zones
 
+    def settle(self, rows: DeviceRows, those: Sequence[int], situation: int, uses: tuple[LocalUse, ...]) -> None:
+        """Note, for the rows as well, what is taken now on some that are up to date, apart, and in one situation."""
+        self.base.settle(rows, those, self._made_of[situation][0], uses)
+
     def next(self, situation: int, uses: tuple[LocalUse, ...]) -> int:
         """Return the situation of a node on which one more pod has been put, so that something else is taken."""
         base, zones = self._made_of[situation]
         return self._number(self.base.next(base, uses), zones[1:])
 
-    def pools_at(self, rows: DeviceRows, row: int) -> list[NodePool]:
+    def pools_at(self, rows: DeviceRows, row: int) -> Sequence[NodePool]:
         """Return the pools of a row, as its situation offers them."""
         return self.base.pools_at(rows, row)
+
+    def pools_of(self, rows: DeviceRows, those: Sequence[int]) -> list[Sequence[NodePool]]:
+        """Return the pools of each of some rows, as its situation offers them."""
+        return self.base.pools_of(rows, those)
 
     def kind(self, device: PoolDevice) -> DeviceKind:
         """Return what is seen of a device by itself, compared with no other."""

@@ -10,8 +10,7 @@ that waits uses the devices that its claim has; if it could go nowhere with them
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -22,6 +21,8 @@ from tutti.api.devices import DELETE_PROTECTION, MOST_CONSUMERS, DeviceClass, Re
 from tutti.api.messages import IS, agreeing, counted, listed
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
+from tutti.cluster.devices.claims import ClaimBook
+from tutti.cluster.devices.extended import EXTENDED
 from tutti.cluster.devices.group_claims import Consumer
 from tutti.cluster.devices.ledger import held_by
 from tutti.cluster.devices.promises import DevicePromise
@@ -181,23 +182,29 @@ def next_late_due(state: LifecycleState) -> float | None:
     return min(times, default=None)
 
 
+class _Untouched(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A claim that one pod alone uses, and of which nothing else is known than what it is promised."""
+
+    member: Member
+    claim: ResourceClaim
+    promise: DevicePromise
+
+
 @dataclass(slots=True)
 class DeviceProgress:
     """What the claims on devices of reserved members are waiting for.
 
     Attributes:
         unready: Members whose claims do not have all their devices yet.
-        unasked: What is to be written first, and by whom each claim is used.
+        unasked: What is to be written first, and by whom each claim is used; or what of it is known.
         waiting: Claims that wait for a write or for their drivers.
         failed: Members with a claim that cannot be used like this, and why.
-        untouched: What those of the unasked are promised of which nothing else is known.
     """
 
     unready: dict[PodKey, None] = field(default_factory=dict)
-    unasked: dict[ClaimKey, list[Member]] = field(default_factory=dict)
+    unasked: dict[ClaimKey, list[Member] | _Untouched] = field(default_factory=dict)
     waiting: dict[ClaimKey, None] = field(default_factory=dict)
     failed: dict[PodKey, str] = field(default_factory=dict)
-    untouched: dict[ClaimKey, DevicePromise] = field(default_factory=dict)
 
 
 def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, None] | None:
@@ -269,7 +276,8 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
 def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
     """Look how far the claims of reserved members have come."""
     out = DeviceProgress()
-    promises = state.cluster.nodes.devices.promises
+    devices, writes, unasked, unready = state.cluster.nodes.devices, state.device_writes, out.unasked, out.unready
+    promises, book = devices.promises, devices.book
     for member in workload.members():
         record = member.pod
         if not record.assumed or member.sent or record.pod_class.devices is NO_DEVICES:
@@ -278,39 +286,44 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
         if not promised and not promises.is_promised(record.key):
             out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
             continue
-        if len(promised) == 1 and _is_untouched(state, record, promise := promised[0]):
-            key = promise.claim
-            out.unasked[key], out.untouched[key], out.unready[record.key] = [member], promise, None
+        if len(promised) == 1 and (claim := _untouched(book, writes, record, promised[0])) is not None:
+            unasked[promised[0].claim], unready[record.key] = _Untouched(member, claim, promised[0]), None
             continue
         for key in _claims_of(record, promised):
             found = _progress(state, member, key)
             if found.stage is _BOUND:
                 continue
             if found.stage is _UNASKED:
-                out.unasked.setdefault(key, []).append(member)
+                others = unasked.setdefault(key, [])
+                if isinstance(others, _Untouched):
+                    others = unasked[key] = [others.member]
+                others.append(member)
             elif found.stage is _UNDER_WAY:
                 out.waiting[key] = None
             else:
                 out.failed.setdefault(record.key, found.why)
-            out.unready[record.key] = None
+            unready[record.key] = None
     return out
 
 
-def _is_untouched(state: LifecycleState, pod: PodRecord, promise: DevicePromise) -> bool:
-    """Whether a promise is all that is known of the only claim of a pod, which no other uses: it is to be asked for.
+def _untouched(
+    book: ClaimBook, writes: Mapping[ClaimKey, DeviceWrite], pod: PodRecord, promise: DevicePromise
+) -> ResourceClaim | None:
+    """Return the only claim of a pod, which no other uses, if its promise is all that is known of it; else None.
 
-    That is what `_progress` comes to; most claims are looked at while they are like this.
+    It is to be asked for. That is what `_progress` comes to; most claims are looked at while they are like this.
     """
     uses, key = pod.device_uses, promise.claim
-    if len(uses) != 1 or uses[0].claim != key or key in state.device_writes or promise.allotment.is_extended:
-        return False
-    book = state.cluster.nodes.devices.book
+    if len(uses) != 1 or len(promise.pods) != 1 or key in writes:
+        return None
+    _, used, _, _, group, _ = uses[0]
     claim = book.claims.get(key)
-    if claim is None or claim.metadata.deletion_timestamp is not None or promise.uid != claim.metadata.uid:
-        return False
-    if uses[0].group and book.groups:
-        return False  # it may be the claim of its PodGroup
-    return claim.status.allocation is None and not claim.status.reserved_for and len(promise.pods) == 1
+    if claim is None or used != key or promise.allotment.ask.name == EXTENDED or (group and book.groups):
+        return None  # of the last it may be the claim of its PodGroup
+    metadata, status = claim.metadata, claim.status
+    if metadata.deletion_timestamp is not None or metadata.uid != promise.uid:
+        return None
+    return None if status.allocation is not None or status.reserved_for else claim
 
 
 def _claims_of(pod: PodRecord, promised: Sequence[DevicePromise]) -> list[ClaimKey]:
@@ -396,19 +409,18 @@ def _befallen(state: LifecycleState, claim: ResourceClaim, promise: DevicePromis
 def _ask_all(state: LifecycleState, outlook: DeviceProgress, now: datetime) -> None:
     """Have claims of which nothing was asked given their devices, as of now, or used by more pods, in their order."""
     book, writes, out = state.cluster.nodes.devices.book, state.device_writes, state.out
-    claims, telling, untouched = book.claims, book.telling, outlook.untouched
-    for key, members in outlook.unasked.items():
-        promise = untouched.get(key)
-        if promise is None or len(members) > 1:
-            _ask(state, key, members, now)
+    telling = book.telling
+    for key, what in outlook.unasked.items():
+        if not isinstance(what, _Untouched):
+            _ask(state, key, what, now)
             continue
-        (namespace, name), pod, claim = key, members[0].pod, claims[key]
+        (namespace, name), pod, claim = key, what.member.pod, what.claim
         metadata = claim.metadata
         uid, version, protected = metadata.uid, metadata.resource_version, DELETE_PROTECTION in metadata.finalizers
-        allocation = allocation_of(promise.allotment, claim.spec, telling, _share_ids(uid, version), now)
+        allocation = allocation_of(what.promise.allotment, claim.spec, telling, (uid, version), now)
         pods = ((pod.name, pod.uid),)
         decision = WriteDeviceClaim(namespace, name, uid, "allocate", version, allocation, pods, (), protected)
-        writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, sent=decision, place=len(out))
+        writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, (), False, "", "", decision, len(out))
         out.append(decision)
 
 
@@ -430,7 +442,7 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member], now: datet
         return
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
-        allocation = allocation_of(promise.allotment, claim.spec, devices.book.telling, _share_ids(uid, version), now)
+        allocation = allocation_of(promise.allotment, claim.spec, devices.book.telling, (uid, version), now)
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
     protected = DELETE_PROTECTION in claim.metadata.finalizers
     decision = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups, protected)
@@ -469,14 +481,6 @@ def _users(
     users = [_user(state, member, key) for member in members]
     groups = dict.fromkeys([(one.name, one.uid) for one in users if one.is_group])
     return tuple([(one.name, one.uid) for one in users if not one.is_group]), tuple(groups)
-
-
-def _share_ids(uid: str, version: str) -> Iterator[str]:
-    """Yield a UUID for each share of a device that a claim gets: others than it has ever had before."""
-    number = 0
-    while True:
-        yield str(uuid.uuid5(uuid.NAMESPACE_OID, f"{uid}/{version}/{number}"))
-        number += 1
 
 
 def _give_up_devices(state: LifecycleState, workload: Workload, members: list[PodKey], why: str) -> None:

@@ -262,7 +262,7 @@ def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Count
         steps += sum(program.steps for program, _ in columns.programs)
         if steps >= MOST_STEPS:
             return
-        if columns.faulty.any():
+        if columns.is_faulty:
             continue
         given = nodes.devices.room(fewer, view, max(required, 1))
         if int(np.minimum(given, room).sum()) >= max(required, 1):

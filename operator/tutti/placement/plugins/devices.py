@@ -128,7 +128,7 @@ def has_faults(pod_class: PodClass, nodes: NodeColumns) -> bool:
     needs = pod_class.devices
     if not (needs.claims or needs.extended):
         return False
-    return bool(nodes.devices.columns(needs, nodes.devices_ahead(pod_class)).faulty.any())
+    return nodes.devices.columns(needs, nodes.devices_ahead(pod_class)).is_faulty
 
 
 def held_elsewhere(pod_class: PodClass, nodes: NodeColumns, rows: Mask) -> list[int]:
