@@ -190,7 +190,7 @@ async def test_many_bindings_at_once_keep_their_limit(serve, kube):
     results = await bind_all(binder(server), asked)
     assert [n for n, result in enumerate(results) if result.outcome is not BindOutcome.BOUND] == [7]
     assert pods.most_in_flight <= 6
-    assert server.client.metrics.writes.labels("bind", "bound")._value.get() == 39
+    assert server.client.metrics.writes.labels("bind", "bound").count == 39
 
 
 async def test_a_deposed_leader_sends_nothing_more(serve, kube):

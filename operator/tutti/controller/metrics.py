@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tutti.controller.gauges.waiting import DegradedSeconds
 from tutti.controller.plugin_times import PluginTimes
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
+from tutti.kube.counter import PlainCounter
 from tutti.kube.histogram import PlainHistogram
 
 Labels = tuple[str, ...]
@@ -182,7 +183,7 @@ class Metrics:
             "tutti_part_failures", "How often a part failed and was begun again; the engine is one.",
             ["part"], registry=self.registry,
         )  # fmt: skip
-        self.binds = Counter(
+        self.binds = PlainCounter(
             "tutti_binds", "What became of bind requests, by outcome.",
             ["outcome"], registry=self.registry,
         )  # fmt: skip

@@ -20,11 +20,11 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 import structlog
-from prometheus_client import Counter
 from yarl import URL
 
 from tutti import __version__
 from tutti.kube.connections import CannotConnect, Connections, Request
+from tutti.kube.counter import Series
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, granted
@@ -81,7 +81,7 @@ class Client:
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._connections = Connections(headers=self._headers)
         self._opened: aiohttp.ClientSession | None = None
-        self._counters: dict[tuple[str, str | int], Counter] = {}
+        self._counters: dict[tuple[str, str | int], Series] = {}
 
     async def __aenter__(self) -> Self:
         # Priority levels bound what is written at once, so no pool of connections does.

@@ -6,6 +6,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from tutti.kube.counter import PlainCounter
 from tutti.kube.flow_control import PriorityLevel, PriorityLevels
 from tutti.kube.histogram import PlainHistogram
 
@@ -17,7 +18,7 @@ class WireMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         into = registry or CollectorRegistry()
-        self.requests = Counter(
+        self.requests = PlainCounter(
             "tutti_kube_requests", "Requests to the API server by method and answer", ["method", "code"], registry=into
         )
         self.watched = Counter(
@@ -38,7 +39,9 @@ class WireMetrics:
             ["resource"],
             registry=into,
         )
-        self.writes = Counter("tutti_kube_writes", "Writes by writer and outcome", ["writer", "outcome"], registry=into)
+        self.writes = PlainCounter(
+            "tutti_kube_writes", "Writes by writer and outcome", ["writer", "outcome"], registry=into
+        )
         self.bind_seconds = PlainHistogram(
             "tutti_kube_write_seconds", "Duration of a write with its wait and its retries",
             registry=into, buckets=_WRITE_BUCKETS, labels=[("writer", "bind")],
