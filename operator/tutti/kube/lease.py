@@ -25,7 +25,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -43,11 +43,12 @@ def default_identity() -> str:
     return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
 
 
+_KEEPS_ON: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def boot_clock() -> float:
     """Return seconds that go on while the machine is suspended, where the system can tell."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+    return time.clock_gettime(_KEEPS_ON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +152,7 @@ class Elector:
     @property
     def term(self) -> LeaseTerm | None:
         """What writes of this process record; None where it has never led."""
-        if not self._record.exists or self._deadline == NEVER:
-            return None
-        return LeaseTerm(self._record.uid, self._record.transitions)
+        return None if self._deadline == NEVER else self._record.term
 
     def check(self) -> float:
         """Return how many seconds what is sent now may be worked on; cheap enough for before every write.

@@ -11,6 +11,7 @@ import msgspec
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError
+from tutti.kube.fencing import LeaseTerm
 from tutti.kube.resources import LEASES
 
 NEVER: Final = float("-inf")
@@ -25,6 +26,7 @@ class LeaseRecord:
 
     Attributes:
         unchanged_since: Since when it has been as it is, by the clock given.
+        term: Its uid and how often it has changed hands, which each bind records; None where there is no Lease.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class LeaseRecord:
         clock: Callable[[], float],
     ) -> None:
         self.unchanged_since = NEVER
+        self.term: LeaseTerm | None = None
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -50,11 +53,6 @@ class LeaseRecord:
     def exists(self) -> bool:
         """Whether there was one when it was read or written last."""
         return self._document is not None
-
-    @property
-    def uid(self) -> str:
-        """The uid of the Lease; empty where there is none."""
-        return str(self._document["metadata"].get("uid", "")) if self._document else ""
 
     @property
     def version(self) -> str:
@@ -81,12 +79,12 @@ class LeaseRecord:
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            self._document = None
+            self._keep(None)
             return
         document = msgspec.json.decode(body)
         if _version(document) != self.version:
             self.unchanged_since = self._clock()
-        self._document = document
+        self._keep(document)
 
     async def write(self, spec: dict[str, Any]) -> None:
         """Replace it if it still is the one last known, or create it where there was none.
@@ -102,7 +100,15 @@ class LeaseRecord:
             document = {**self._document, "spec": spec}
             path = LEASES.path(self._namespace, self._name)
             body = await self._request("PUT", path, document, self._timeout_seconds)
-        self._document = msgspec.json.decode(body)
+        self._keep(msgspec.json.decode(body))
+
+    def _keep(self, document: dict[str, Any] | None) -> None:
+        """Remember it as it is now."""
+        self._document = document
+        if document is None:
+            self.term = None
+        else:
+            self.term = LeaseTerm(str(document["metadata"].get("uid", "")), self.transitions)
 
     async def _asked_for(self) -> bytes:
         """Return the first answer to as many requests as it takes."""
