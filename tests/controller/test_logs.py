@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import re
+from pathlib import Path
 
 import pytest
 import structlog
@@ -91,8 +92,13 @@ def test_a_decision_is_one_line_with_its_own_fields_at_debug():
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_lines_that_are_told_together_are_those_told_one_by_one(style):
-    told = [{"name": "a", "event": "bound"}, {"name": "b\n\x1b", "event": "bound"}]
+@pytest.mark.parametrize(
+    "name",
+    ["b\n\x1b", "\u202eb", "\ud800", 40_000 * "b", Path("b"), {1: {"b"}}, 10**30],
+    ids=["control", "beyond ASCII", "half a pair", "long", "repr", "no JSON", "large"],
+)
+def test_lines_that_are_told_together_are_those_told_one_by_one(style, name):
+    told = [{"name": "a", "event": "bound"}, {"name": name, "event": "bound"}]
     together, apart = io.StringIO(), io.StringIO()
     with structlog.contextvars.bound_contextvars(shard="a"):
         logs.configure(style, stream=together)

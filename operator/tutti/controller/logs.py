@@ -11,8 +11,8 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any, Literal, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 import structlog
@@ -116,18 +116,40 @@ def tell_together(told: Iterable[EventDict], *, level: str = "info") -> None:
     for processor in processors:
         if processor in _COMMON:
             common = processor(logger, level, common)
-    own = [processor for processor in processors if processor not in _COMMON]
-    lines = []
-    for one in told:
-        line: Any = {**one, **common}
+    own, lines = [one for one in processors if one not in _COMMON], [{**one, **common} for one in told]
+    written = _in_json(lines) if own == _IN_JSON else None
+    if written is None:
+        written = "\n".join(_one_by_one(own, logger, level, lines))
+    if written:
+        getattr(logger, level)(written)
+
+
+def _one_by_one(processors: Sequence[Processor], logger: Any, level: str, lines: Iterable[EventDict]) -> Iterator[str]:
+    """Yield lines as these processors write them, without those that one of them drops."""
+    for line in lines:
+        written: Any = line
         try:
-            for processor in own:
-                line = processor(logger, level, line)
+            for processor in processors:
+                written = processor(logger, level, written)
         except structlog.DropEvent:
             continue
-        lines.append(line)
-    if lines:
-        getattr(logger, level)("\n".join(lines))
+        yield written
+
+
+def _in_json(lines: Sequence[EventDict]) -> str | None:
+    """Write lines as `_json` writes each, in one call; None where that takes one by itself, to cut it for example.
+
+    None of them has a traceback.
+    """
+    try:
+        written = _LINES.encode_lines(lines)
+    except (msgspec.MsgspecError, UnicodeEncodeError, TypeError, RecursionError):
+        return None
+    if not written.isascii():
+        return None
+    if len(written) > _LONGEST_LINE and max(map(len, written.split(b"\n"))) > _LONGEST_LINE:
+        return None
+    return written[:-1].decode()
 
 
 def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
@@ -145,7 +167,7 @@ def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
 
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "json":
-        return [_TRACEBACKS, structlog.processors.JSONRenderer(serializer=_json)]
+        return list(_IN_JSON)
     return [
         _show_controls,
         structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
@@ -192,6 +214,10 @@ def _show_controls(_: object, __: str, event: EventDict) -> EventDict:
         key: escape_controls(value).replace("\n", "\\n") if isinstance(value, str) else value
         for key, value in event.items()
     }
+
+
+_LINES: Final = msgspec.json.Encoder(enc_hook=repr)
+_IN_JSON: Final[list[Processor]] = [_TRACEBACKS, structlog.processors.JSONRenderer(serializer=_json)]
 
 
 def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | None = None) -> None:
