@@ -12,7 +12,7 @@ moments; where one has changed, it is read, and if that leaves the choice standi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
@@ -184,14 +184,14 @@ class Binder:
             return None
         return BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
 
-    async def _send(self, bind: Bind, annotations: Mapping[str, str], content_type: str) -> None:
-        """Write a binding."""
+    def _send(self, bind: Bind, annotations: Mapping[str, str], content_type: str) -> Awaitable[bytes]:
+        """Write a binding, once this is awaited."""
         path = PODS.path(bind.namespace, bind.name, "binding")
         if content_type == PROTOBUF:
             body = binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         else:
             body = _as_json(bind, annotations)
-        await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=content_type)
+        return self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=content_type)
 
     async def _settle(
         self, bind: Bind, annotations: Mapping[str, str], content_type: str, *, after: WireError

@@ -60,7 +60,7 @@ class Request(msgspec.Struct, frozen=True):
         """Return the target as it is sent when so many seconds are left; zero would leave the time to the server."""
         if not self.bounded:
             return self.target
-        return f"{self.target}{'&' if '?' in self.target else '?'}timeout={max(1.0, 1000 * seconds):.0f}ms"
+        return f"{self.target}{'&' if '?' in self.target else '?'}timeout={max(1, round(1000 * seconds))}ms"
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class RecorderLimits:
     """How much is written at most."""
 
     burst: int = 25
-    """Different events on one object at once."""
+    """Different events on one object at once, one at least."""
     refill_seconds: float = 60.0
     """After which the object may have one more."""
     series_seconds: float = 10.0
@@ -188,10 +188,13 @@ class EventRecorder:
     def _admit(self, regarding: _Regarding, at: float) -> bool:
         """Take a token of the object's bucket, if there is one."""
         limits = self._limits
-        bucket = self._buckets.setdefault(regarding, _Bucket(limits.burst, at))
+        bucket = self._buckets.get(regarding)
+        if bucket is None:  # as for most objects, of which one thing is told
+            self._buckets[regarding] = _Bucket(limits.burst - 1, at)
+            if len(self._buckets) > _TRACKED:
+                self._buckets.popitem(last=False)
+            return True
         self._buckets.move_to_end(regarding)
-        if len(self._buckets) > _TRACKED:
-            self._buckets.popitem(last=False)
         bucket.tokens = min(limits.burst, bucket.tokens + (at - bucket.filled_at) / limits.refill_seconds)
         bucket.filled_at = at
         if bucket.tokens < 1:
