@@ -103,9 +103,34 @@ def test_a_node_selector_that_no_node_has_is_told_with_one_that_would_do(selecto
     assert helps(of("d/g", [*made, *pods]))[0] == f"its nodeSelector has {wanted}"
 
 
-def test_no_other_node_selector_is_told_where_that_would_not_do():
-    made = [kind("a", "fast"), pod("d", "busy", 8, on="a", scheduler="default-scheduler"), pod("d", "one", 8)]
-    made[-1]["spec"]["nodeSelector"] = {"kind": "fsat"}
+def test_of_several_members_each_mistake_is_told_at_once():
+    made = [kind("a", "fast"), ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 3}}}, "d")]
+    made[0]["metadata"]["labels"]["disk"] = "ssd"
+    pods = [pod("d", f"g-{rank}", gpus, gang="g") for rank, gpus in enumerate((2, 2, 4))]
+    for one, selector in zip(pods, ({"kind": "fsat"}, {"kind": "fsat", "dsik": "ssd"}, {"kind": "fast"}), strict=True):
+        one["spec"]["nodeSelector"] = selector
+
+    assert helps(of("d/g", [*made, *pods]))[0] == (
+        "its nodeSelector has disk=ssd instead of dsik=ssd and kind=fast instead of kind=fsat"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "selector", "free"),
+    [
+        pytest.param({"kind": "fast"}, {"kind": "fsat"}, 0, id="without room there either"),
+        pytest.param({"kind": "t4"}, {"kind": "h100"}, 8, id="another kind"),
+        pytest.param({"kubernetes.io/arch": "amd64"}, {"kubernetes.io/arch": "arm64"}, 8, id="another processor"),
+        pytest.param({"kubernetes.io/hostname": "a-1"}, {"kubernetes.io/hostname": "a-2"}, 8, id="another node"),
+        pytest.param({"role.example.com/login": ""}, {"role.example.com/gpu": ""}, 8, id="another role"),
+        pytest.param({"kind": "fast"}, {"kind": "fsat", "disk": "ssd"}, 8, id="beside one that is like none"),
+    ],
+)
+def test_no_other_node_selector_is_told(labels: dict[str, str], selector: dict[str, str], free: int):
+    made = [kind("a", "x"), pod("d", "busy", 8 - free, on="a", scheduler="default-scheduler"), pod("d", "one", 8)]
+    made[0]["metadata"]["labels"].pop("kind")
+    made[0]["metadata"]["labels"].update(labels)
+    made[-1]["spec"]["nodeSelector"] = selector
 
     assert not [told for told in helps(of("d/one", made)) if "nodeSelector" in told]
 

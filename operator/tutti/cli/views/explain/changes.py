@@ -116,8 +116,13 @@ def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:
 Json = dict[str, Any]
 QUEUE_LABELS = (named_groups.QUEUE_NAME, kueue.QUEUE_NAME)
 """The labels of pods that name their queue."""
+Pair = tuple[str, str]
+_ALIKE = 0.75
+"""How much a label of a node is like one that no node has, of 1, to be taken for what was meant."""
 _MOST_ALIKE = 2
-"""How many other labels of nodes are tried for one that no node has."""
+"""How many such are tried."""
+_MOST_KINDS = 100
+_UNMISTAKABLE = ("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch")
 MOST_BEFORE = 4
 """How many of those who stand before a workload in its queue are looked at."""
 
@@ -159,27 +164,37 @@ def smaller_requests(case: UnplacedWorkload) -> Iterator[Change]:
 
 
 def select_other_nodes(case: UnplacedWorkload) -> Iterator[Change]:
-    """Yield, for each label in a nodeSelector that no node has, the most similar one that nodes do have.
+    """Yield what labels in nodeSelectors that no node has may have been meant to be, all of them at once.
 
-    That is another value of the same key, or else the same value of a key that is spelled much like it.
+    That is another value of the same key, spelled much like it, or else the same value of such a key. What a node is
+    called, and what its programs are built for, nobody means otherwise.
     """
     nodes = case.state.cluster.nodes
+    selected = {pair for need in case.needs for pair in need.pod_class.spec.node_selector.items()}
     there = {pair for row in nodes.rows.values() for pair in nodes.labels[row].items()}
-    for need in case.needs:
-        for wanted in sorted(need.pod_class.spec.node_selector.items() - there):
-            for meant in _most_like(wanted, there):
-                keys = {member.pod.key for member in need.members}
-                seen = with_pods(case.seen, keys, partial(_selecting, before=wanted, after=meant))
-                yield Change(f"its nodeSelector has {'='.join(meant)} instead of {'='.join(wanted)}", seen)
+    missing = sorted(selected - there)
+    if not missing:
+        return
+    keys = {member.pod.key for need in case.needs for member in need.members}
+    for meant in islice(itertools.product(*(_most_like(pair, there) for pair in missing)), _MOST_ALIKE):
+        instead = dict(zip(missing, meant, strict=True))
+        told = " and ".join(f"{'='.join(after)} instead of {'='.join(before)}" for before, after in instead.items())
+        seen = with_pods(case.seen, keys, partial(_selecting, instead=instead))
+        yield Change(f"its nodeSelector has {told}", seen)
 
 
-def _most_like(wanted: tuple[str, str], there: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _most_like(wanted: Pair, there: Collection[Pair]) -> list[Pair]:
+    """Return the labels of nodes that are spelled most like one that none has."""
     key, value = wanted
-    values = [one for other, one in there if other == key]
-    yield from ((key, one) for one in difflib.get_close_matches(value, sorted(values), n=_MOST_ALIKE, cutoff=0.0))
-    if not values:
-        keys = {other for other, one in there if one == value}
-        yield from ((one, value) for one in difflib.get_close_matches(key, sorted(keys), n=_MOST_ALIKE))
+    if key in _UNMISTAKABLE:
+        return []
+    values = sorted(one for other, one in there if other == key)
+    if values:
+        kinds = values if len(values) <= _MOST_KINDS else []  # of more than that each is one node's own
+        return [(key, one) for one in difflib.get_close_matches(value, kinds, n=_MOST_ALIKE, cutoff=_ALIKE)]
+    named = {other.rpartition("/")[2]: other for other, one in sorted(there) if one == value}
+    name = key.rpartition("/")[2]
+    return [(named[one], value) for one in difflib.get_close_matches(name, sorted(named), n=_MOST_ALIKE, cutoff=_ALIKE)]
 
 
 def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
@@ -333,9 +348,9 @@ def _relabelled(pod: Pod, before: str, after: str) -> Pod:
     return changed(pod, metadata=changed(pod.metadata, labels={**labels, **mended}))
 
 
-def _selecting(pod: Pod, before: tuple[str, str], after: tuple[str, str]) -> Pod:
-    kept = dict(pod.spec.node_selector.items() - {before})
-    return changed(pod, spec=changed(pod.spec, node_selector={**kept, **dict([after])}))
+def _selecting(pod: Pod, instead: Mapping[Pair, Pair]) -> Pod:
+    selector = dict(instead.get(pair, pair) for pair in pod.spec.node_selector.items())
+    return changed(pod, spec=changed(pod.spec, node_selector=selector))
 
 
 def _handed_over(pod: Pod, to: str) -> Pod:
