@@ -106,6 +106,8 @@ def run(
         raise click.UsageError("to stop a scheduler that runs already for --drain, say which --pid it has")
     mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid, drains=drain)
     contenders = [mine, *([_reference(against, more, drain)] if against else [])]
+    if len({one.label for one in contenders}) < len(contenders):
+        raise click.UsageError(f"--against is measured as {KUBE_SCHEDULER}: give --scheduler-name another name")
     if kubeconfig is None and not embedded and any(one.starts for one in contenders):
         kubeconfig = current_kubeconfig()
         if kubeconfig is None:

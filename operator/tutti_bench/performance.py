@@ -48,8 +48,8 @@ class Benchmark:
     as_json: bool
     plain: bool
     outcome: Outcome = field(default_factory=Outcome)
-    # By scheduler, for each of the tasks, of all runs.
-    found: dict[str, list[list[DataItem]]] = field(default_factory=dict)
+    # By scheduler, for each of the tasks, of each run that came to its end.
+    found: dict[str, list[list[list[DataItem]]]] = field(default_factory=dict)
 
     async def run(self) -> int:
         """Run everything, and return the exit code; the logs are kept where something went wrong."""
@@ -96,9 +96,9 @@ class Benchmark:
         """Run all workloads for one scheduler; one that fails does not stop the others."""
         found = self.found.setdefault(contender.label, [[] for _ in self.tasks])
         await session.probe(contender.scheduler, START_SECONDS)
-        for task, so_far in zip(self.tasks, found, strict=True):
+        for task, runs in zip(self.tasks, found, strict=True):
             try:
-                so_far.extend(await session.run(task, contender.scheduler, process))
+                runs.append(await session.run(task, contender.scheduler, process))
             except WorkloadFailed as error:
                 self.outcome.failures.append(f"{contender.label}: {error}")
                 show.note(str(error))
@@ -107,9 +107,9 @@ class Benchmark:
         """Take the medians of all runs, and hold those of the first scheduler against the thresholds."""
         for contender in self.contenders:
             told: list[DataItem] = []
-            for task, found in zip(self.tasks, self.found.get(contender.label, ()), strict=False):
+            for task, runs in zip(self.tasks, self.found.get(contender.label, ()), strict=False):
                 selector = task.scenario.selector(task.workload)
-                items, verdicts = judged(medians(found), selector, threshold_of(task.workload, self.topic))
+                items, verdicts = judged(medians(runs), selector, threshold_of(task.workload, self.topic))
                 told += items
                 if contender is self.contenders[0]:
                     self.outcome.verdicts += verdicts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,14 +63,19 @@ def with_label(one: DataItem, key: str, value: str) -> DataItem:
     return msgspec.structs.replace(one, labels={**one.labels, key: value})
 
 
-def medians(items: Iterable[DataItem]) -> list[DataItem]:
-    """Return one item for all that have the same labels and unit, with the median of each figure.
+def medians(runs: Iterable[Sequence[DataItem]]) -> list[DataItem]:
+    """Return the items of several runs as one: each with the median of its figures.
 
-    A figure that only some of them have is the median of these.
+    Those are the same that have the same labels and unit; where a run has several such, the first of each is one, the
+    second another. A figure that only some runs have is the median of these.
     """
-    alike: dict[tuple[str, frozenset[tuple[str, str]]], list[DataItem]] = {}
-    for one in items:
-        alike.setdefault((one.unit, frozenset(one.labels.items())), []).append(one)
+    alike: dict[tuple[int, str, frozenset[tuple[str, str]]], list[DataItem]] = {}
+    for items in runs:
+        before = Counter[tuple[str, frozenset[tuple[str, str]]]]()
+        for one in items:
+            what = one.unit, frozenset(one.labels.items())
+            alike.setdefault((before[what], *what), []).append(one)
+            before[what] += 1
     return [msgspec.structs.replace(those[0], data=_median(those)) for those in alike.values()]
 
 

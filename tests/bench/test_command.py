@@ -197,6 +197,10 @@ def test_an_interrupted_run_takes_everything_down(folder):
         (["few.yaml", "--kubeconfig", "x", "--drain"], "to stop a scheduler that runs already for --drain, say which"),
         (["few.yaml", "--embedded", "--against", "volcano=x"], "--against is written kube-scheduler=PATH"),
         (["few.yaml", "--embedded", "--against", "kube-scheduler=none"], "there is no file none"),
+        (
+            ["few.yaml", "--scheduler-name", "kube-scheduler", "--against", "kube-scheduler=pod.yaml"],
+            "give --scheduler-name another name",
+        ),
         (["few.yaml", "--label-filter", "nobody"], "no workload has these labels and this name"),
         (["few.yaml", "--only", "["], "'[' is no regular expression"),
         (["none.yaml"], "none.yaml: cannot be read"),

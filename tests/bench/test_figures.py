@@ -91,20 +91,34 @@ def test_data_items_have_the_shape_that_perf_dash_reads():
 
 def test_of_several_runs_the_median_of_each_figure_is_told():
     """A run that was over too soon has no samples, and a figure of another scheduler is another item."""
-    found = [
-        item("a", "OverallThroughput", "pods/s", {"Average": 9.0}),
-        item("a", "SchedulingThroughput", "pods/s", {}),
-        item("a", "OverallThroughput", "pods/s", {"Average": 1.0}),
-        item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
+    runs = [
+        [item("a", "OverallThroughput", "pods/s", {"Average": 9.0}), item("a", "SchedulingThroughput", "pods/s", {})],
+        [
+            item("a", "OverallThroughput", "pods/s", {"Average": 1.0}),
+            item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
+        ],
+        [
+            item("a", "OverallThroughput", "pods/s", {"Average": 2.0}),
+            item("a", "OverallThroughput", "pods/s", {"Average": 7.0}, Scheduler="other"),
+        ],
+    ]
+    assert medians(runs) == [
         item("a", "OverallThroughput", "pods/s", {"Average": 2.0}),
+        item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
         item("a", "OverallThroughput", "pods/s", {"Average": 7.0}, Scheduler="other"),
     ]
-    assert medians(found) == [
-        item("a", "OverallThroughput", "pods/s", {"Average": 2.0}),
-        item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
-        item("a", "OverallThroughput", "pods/s", {"Average": 7.0}, Scheduler="other"),
-    ]
-    assert medians(found[:1]) == found[:1]
+
+
+def test_two_measurements_of_one_name_stay_two():
+    first, second = (item("a", "OverallThroughput", "pods/s", {"Average": figure}) for figure in (100.0, 300.0))
+    assert medians([[first, second]]) == [first, second]
+    assert (
+        medians([[first, second], [second, first]])
+        == [
+            item("a", "OverallThroughput", "pods/s", {"Average": 200.0}),
+        ]
+        * 2
+    )
 
 
 def test_data_items_are_read_again(tmp_path):
