@@ -22,13 +22,6 @@ GRACE = 3600
 """For how many seconds who is told to leave may take its time: it is there until the story lets it go."""
 
 
-def let_go(story: Story) -> None:
-    """Have those end who have been told to."""
-    for pod in story.pods("low"):
-        if pod.metadata.deletion_timestamp:
-            story.core.delete_namespaced_pod(pod.metadata.name, story.namespace, grace_period_seconds=0)
-
-
 def test_a_gang_of_higher_priority_takes_the_place_of_as_few_as_it_needs(story: Story) -> None:
     high = story.priority_class("high", 1000)
     story.start_operator()
@@ -50,7 +43,7 @@ def test_a_gang_of_higher_priority_takes_the_place_of_as_few_as_it_needs(story: 
     story.wait(
         lambda: "PodGroup/" in dict(story.events(victim.metadata.name)).get("Preempted", ""), "an event that says so"
     )
-    let_go(story)
+    story.make_leave("low")
     story.wait(lambda: len(story.where("urgent")) == 2, "the gang to be bound")
     assert len(story.where("low")) == 4
 
@@ -69,7 +62,7 @@ def test_an_operator_that_is_killed_while_victims_leave_takes_out_nobody_else(st
     story.pod("small", gpus=1)
     story.wait(lambda: story.pod_condition("small")[0], "another to be told by the next operator that it waits")
     assert len(leaving(story, "low")) == 4
-    let_go(story)
+    story.make_leave("low")
 
     story.wait(lambda: len(story.where("urgent")) == 2, "the gang to be bound")
     assert len(story.where("low")) == 4

@@ -7,11 +7,13 @@ is none: the binds after the first few are kept there, for as long as the story 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import threading
+from collections.abc import Coroutine
 from http import HTTPMethod
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import yaml
@@ -19,9 +21,15 @@ from aiohttp import web
 from kubernetes import client, config
 from yarl import URL
 
+from e2e.harness.processes import PATIENCE
+
+_T = TypeVar("_T")
+
 _LOCAL = "127.0.0.1"
 # What each of the two connections says of itself, and what this says anew.
 _HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+# Seconds for who is on its way when it is closed; with 0, aiohttp would wait for the end of every watch.
+_LEAVE = 0.1
 
 
 class Doorway:
@@ -36,14 +44,25 @@ class Doorway:
         self._lets = lets
         self._begun = 0
         self._kept = 0
-        self._answered = 0
+        self._over = 0
+        self._held = contextlib.AsyncExitStack()
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, name="doorway", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        port = asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close)
+            self._write(self._run(self._begin()))
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _write(self, port: int) -> None:
+        """Write the kubeconfig of who comes through it."""
         cluster = {"name": "doorway", "cluster": {"server": f"http://{_LOCAL}:{port}"}}
         context = {"name": "doorway", "context": {"cluster": "doorway", "user": "doorway"}}
         document = {
@@ -51,18 +70,28 @@ class Doorway:
             "clusters": [cluster], "contexts": [context], "users": [{"name": "doorway", "user": {}}],
         }  # fmt: skip
         self.kubeconfig.write_text(yaml.safe_dump(document))
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Have something done in its thread; returns what comes of it.
+
+        Raises:
+            TimeoutError: It has not been done in time.
+        """
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+
+    def _close(self) -> None:
+        """Listen no longer, if it has begun to, and end its thread."""
+        try:
+            self._run(self._held.aclose())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     @property
     def kept(self) -> int:
-        """How many binds have been kept so far; none before those that it lets through have been answered."""
-        return self._kept if self._answered >= self._lets else 0
+        """How many binds have been kept so far; none before those that it lets through are over."""
+        return self._kept if self._over >= self._lets else 0
 
     def open(self) -> None:
         """Let those through that are kept, unless who asked for them is gone, and all after them."""
@@ -70,23 +99,20 @@ class Doorway:
 
     async def _begin(self) -> int:
         """Listen; returns the port."""
-        self._session = aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             auto_decompress=False,
             connector=aiohttp.TCPConnector(limit=0, ssl=_trusting(self._beyond)),
             headers={one["key"]: one["value"] for one in self._beyond.auth_settings().values()},
             timeout=aiohttp.ClientTimeout(total=None),
         )
+        self._session = await self._held.enter_async_context(session)
         application = web.Application(client_max_size=2**26)
         application.router.add_route("*", "/{path:.*}", self._pass)
-        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, _LOCAL, 0)
-        await site.start()
-        return int(self._runner.addresses[0][1])
-
-    async def _end(self) -> None:
-        await self._runner.cleanup()
-        await self._session.close()
+        runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=_LEAVE)
+        self._held.push_async_callback(runner.cleanup)
+        await runner.setup()
+        await web.TCPSite(runner, _LOCAL, 0).start()
+        return int(runner.addresses[0][1])
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         """Pass a request on, and its answer back as it comes."""
@@ -100,9 +126,10 @@ class Doorway:
         if self._begun > self._lets:
             self._kept += 1
             await self._open.wait()
-        response = await self._forward(request)
-        self._answered += 1
-        return response
+        try:
+            return await self._forward(request)
+        finally:  # one that is lost is over, too
+            self._over += 1
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         """Ask beyond the doorway what is asked here, and answer so."""
@@ -120,7 +147,10 @@ class Doorway:
         self, request: web.Request, where: URL, sent: dict[str, str], body: bytes | None
     ) -> web.StreamResponse:
         """Ask beyond the doorway, and give the answer as it comes."""
-        async with self._session.request(request.method, where, headers=sent, data=body) as answer:
+        name = self._beyond.tls_server_name or None
+        async with self._session.request(
+            request.method, where, headers=sent, data=body, server_hostname=name
+        ) as answer:
             said = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
             response = web.StreamResponse(status=answer.status, headers=said)
             response.content_length = answer.content_length
@@ -136,6 +166,8 @@ def _trusting(beyond: client.Configuration) -> ssl.SSLContext | bool:
     if not beyond.host.startswith("https"):
         return True
     trusts = ssl.create_default_context(cafile=beyond.ssl_ca_cert)
+    if not beyond.verify_ssl:
+        trusts.check_hostname, trusts.verify_mode = False, ssl.CERT_NONE
     if beyond.cert_file:
         trusts.load_cert_chain(beyond.cert_file, beyond.key_file)
     return trusts

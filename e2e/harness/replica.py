@@ -71,6 +71,21 @@ class OperatorProcess:
         if self._process.is_alive():
             os.kill(self.pid, number)
 
+    def stop(self) -> int:
+        """Ask it to end; returns its exit code.
+
+        Raises:
+            TimeoutExpired: It has not ended in time, and has been killed.
+        """
+        self.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGCONT)  # a story may have failed while it stood still
+        try:
+            return self.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.wait()
+            raise
+
     def kill(self) -> None:
         """Kill -9."""
         self.send_signal(signal.SIGKILL)
@@ -153,9 +168,7 @@ class Replica:
 
     def stop(self) -> int:
         """Ask it to end; returns its exit code."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(PATIENCE)
+        return self._process.stop()
 
     def bound(self) -> set[str]:
         """The uids of the pods that it has decided to bind."""

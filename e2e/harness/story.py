@@ -73,11 +73,8 @@ class Story:
         """Ask the operator to end; returns its exit code."""
         if self.operator is None:
             return None
-        self.operator.send_signal(signal.SIGTERM)
-        self.operator.send_signal(signal.SIGCONT)  # a story may have failed while it stood still
-        code = self.operator.wait(PATIENCE)
-        self.operator = None
-        return code
+        operator, self.operator = self.operator, None
+        return operator.stop()
 
     @property
     def log(self) -> Path:
@@ -291,9 +288,13 @@ class Story:
     def let_leave(self, prefix: str) -> None:
         """Have pods end that have been told to, where there is no kubelet that lets them."""
         if not self.cluster.kubelets:
-            for pod in self.pods(prefix):
-                if pod.metadata.deletion_timestamp:
-                    self._end(pod.metadata.name)
+            self.make_leave(prefix)
+
+    def make_leave(self, prefix: str) -> None:
+        """Have pods end that have been told to, however long they might take."""
+        for pod in self.pods(prefix):
+            if pod.metadata.deletion_timestamp:
+                self._end(pod.metadata.name)
 
     def _end(self, pod: str) -> None:
         """Have a pod be gone, unless it is by now."""
