@@ -17,8 +17,6 @@ from e2e.harness.servers import Server
 from e2e.harness.story import Story
 from tutti.api.quantity import parse_quantity
 
-pytestmark = pytest.mark.timeout(600)
-
 GANGS, MEMBERS = 20, 10
 MANY = GANGS * MEMBERS
 TRAIN, DEVICES = 8, 2

@@ -35,7 +35,11 @@ def test_a_gang_waits_for_its_data_and_then_goes_without_also_after_a_restart(st
     story.wait(lambda: story.where("there") == {"there": nodes[0]}, "the node with the data to be taken")
     gang(story, "reads", 2, own, {DATASET: "images"}, gpus=1)
     story.wait(lambda: story.why("reads").get("reason") == "WaitingForData", "the gang to wait for its data")
-    assert story.why("reads")["details"]["passedUpSince"]
+    since = story.why("reads")["details"]["passedUpSince"]
+    story.kill_operator()
+    story.start_operator(**waiting(7200))
+    story.wait(lambda: "for 7200 s in all" in story.why("reads").get("message", ""), "the next operator to say so, too")
+    assert story.why("reads")["details"]["passedUpSince"] == since
     story.kill_operator()
     story.start_operator(**waiting(4))
 

@@ -17,7 +17,7 @@ from e2e.harness.installing import ROOT, Administrator
 from e2e.harness.node import NODE
 from e2e.harness.story import Story
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.node
 
 OVERLAY = ROOT / "manifests" / "overlays" / "default"
 SYSTEM = "tutti-system"

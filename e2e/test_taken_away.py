@@ -13,8 +13,6 @@ from e2e.harness.power import SOON
 from e2e.harness.story import Story
 from e2e.test_rivals import SIZE, slow_operator, used
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def stop_midway(story: Story, doorway: Doorway, of: Story | None = None) -> dict[str, str]:
     """Have the operator stand still when the first of a gang are bound; returns who is, and where."""
