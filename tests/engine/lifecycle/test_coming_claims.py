@@ -141,3 +141,32 @@ def test_a_pod_that_was_told_to_lack_a_node_is_told_at_once_that_one_is_held_for
         "WaitingForDevices",
         "n0",
     )
+
+
+@pytest.mark.parametrize("was_shared", [False, True])
+def test_who_names_a_claim_that_a_pod_was_given_whose_status_has_lost_it_has_what_that_one_was_promised(was_shared):
+    world = with_template()
+    world.devices.held = True
+    make_claim(world, pod_of_template(world, "p"))
+    world.run()
+    if was_shared:
+        world.pod("r", gpus=0, device_claims=("p-made",))
+        world.run()
+        world.delete("r")
+    now = world.pods["default", "p"]
+    world.put(replaced(now, status=replaced(now.status, resource_claim_statuses=[])))
+    world.pod("q", gpus=0, device_claims=("p-made",))
+    world.run()
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert world.where()["q"] == "n0"
+    assert world.devices.taken() == ["n0/gpu-0"]
+
+    for name in ("p", "q"):
+        world.delete(name)
+    world.devices.drop("ResourceClaim", "p-made")
+    world.run()
+    assert not world.engine.state.cluster.nodes.devices.ledger.pools()
+    assert not world.replay().differences

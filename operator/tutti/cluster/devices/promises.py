@@ -200,9 +200,12 @@ class DevicePromises:
     def _join(self, promise: DevicePromise, pod: PodKey, earmarked: ClaimAllotment) -> None:
         """Promise a claim to one more pod, which has what it was promised before."""
         promise.pods = (*promise.pods, pod)
-        if earmarked is not promise.allotment and not earmarked.ask.shared:
-            raise RuntimeError("ODD")
-            self._ledger.free(earmarked.held)
+        if earmarked is promise.allotment or earmarked.ask.shared:
+            return
+        self._ledger.free(earmarked.held)
+        shared = promise.allotment.ask.shared
+        if shared:  # chosen by one who did not know that others use it, and so not counted among them
+            self._shared[shared].users += 1
 
     def release(self, pod: PodKey) -> list[DevicePromise]:
         """End what was promised for a pod; returns the promises that nobody has any more."""
