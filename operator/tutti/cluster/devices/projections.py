@@ -31,7 +31,7 @@ from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.rows import CommonUse, DeviceRows
 
 _MOST_SITUATIONS: Final = 1 << 16
-_MANY: Final = 32
+MANY: Final = 32
 """From so many rows on it is quicker to ask columns first whether all are alike."""
 
 
@@ -241,7 +241,7 @@ class DeviceProjection:
     def _all_alone(self, rows: DeviceRows, those: NDArray[np.int64]) -> list[int]:
         """Return the situations of rows that share no pools: one for those that are alike, if they are seen as one."""
         likes, used = rows.likes[those], rows.used[those]
-        if len(those) >= _MANY and bool((likes == likes[0]).all() and (used == used[0]).all()):  # as a gang leaves them
+        if len(those) >= MANY and bool((likes == likes[0]).all() and (used == used[0]).all()):  # as a gang leaves them
             first = self._alone(rows.own[those[0]], rows.own_uses[those[0]])
             if int(likes[0]) in self._views_alike:
                 return [first] * len(those)

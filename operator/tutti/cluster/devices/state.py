@@ -37,7 +37,7 @@ from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Verdict
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
-from tutti.cluster.devices.projections import DeviceProjection
+from tutti.cluster.devices.projections import MANY, DeviceProjection
 from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
@@ -53,8 +53,6 @@ _MOST_PROGRAMS: Final = 1024
 _MOST_PROJECTIONS: Final = 64
 _MOST_NEEDS: Final = 4096
 _MOST_AHEAD: Final = 32
-_MANY: Final = 32
-"""From so many rows on it is quicker to ask columns first whether all are alike."""
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -497,7 +495,7 @@ def _alike(
 ) -> Iterable[tuple[tuple[int, int], list[int]]]:
     """Return rows by their situation and by how many pods come there; mostly all are alike."""
     those, situations = rows.tolist(), situation_of[rows]
-    if len(those) >= _MANY and bool((situations == situations[0]).all() and (counts == counts[0]).all()):
+    if len(those) >= MANY and bool((situations == situations[0]).all() and (counts == counts[0]).all()):
         return (((int(situations[0]), int(counts[0])), those),)
     found: dict[tuple[int, int], list[int]] = {}
     for row, met in zip(those, zip(situations.tolist(), counts.tolist(), strict=True), strict=True):

@@ -316,9 +316,8 @@ def _untouched(
     uses, key = pod.device_uses, promise.claim
     if len(uses) != 1 or len(promise.pods) != 1 or key in writes:
         return None
-    _, used, _, _, group, _ = uses[0]
-    claim = book.claims.get(key)
-    if claim is None or used != key or promise.allotment.ask.name == EXTENDED or (group and book.groups):
+    use, claim = uses[0], book.claims.get(key)
+    if claim is None or use.claim != key or promise.allotment.ask.name == EXTENDED or (use.group and book.groups):
         return None  # of the last it may be the claim of its PodGroup
     metadata, status = claim.metadata, claim.status
     if metadata.deletion_timestamp is not None or metadata.uid != promise.uid:
@@ -420,7 +419,7 @@ def _ask_all(state: LifecycleState, outlook: DeviceProgress, now: datetime) -> N
         allocation = allocation_of(what.promise.allotment, claim.spec, telling, (uid, version), now)
         pods = ((pod.name, pod.uid),)
         decision = WriteDeviceClaim(namespace, name, uid, "allocate", version, allocation, pods, (), protected)
-        writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, (), False, "", "", decision, len(out))
+        writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, sent=decision, place=len(out))
         out.append(decision)
 
 
