@@ -100,9 +100,9 @@ def _nearest(key: str) -> str:
     """Return the key that is read whose name is most like that of another one; "" where none is like it."""
     name = _plain(key[-_LONGEST:])
     begun = [one for one in _NAMED if min(len(one), len(name)) >= _SHORT and _begins(one, name)]
-    alike = sorted(begun, key=lambda one: abs(len(one) - len(name))) or difflib.get_close_matches(
-        name, _NAMED, n=1, cutoff=_ALIKE
-    )
+    if begun:
+        return _NAMED[min(begun, key=lambda one: abs(len(one) - len(name)))]
+    alike = difflib.get_close_matches(name, _NAMED, n=1, cutoff=_ALIKE)
     return _NAMED[alike[0]] if alike else ""
 
 

@@ -13,12 +13,18 @@ from typing import Final, NamedTuple, TypeVar
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import ResourceSlice
 from tutti.api.selectors import Taint
-from tutti.cluster.devices.pools import NodePool, PoolStatus, PublishedSlice, pool_for, read_slice, whole_pool
+from tutti.cluster.devices.pools import (
+    LikenessCodes,
+    NodePool,
+    PoolStatus,
+    PublishedSlice,
+    pool_for,
+    read_slice,
+    whole_pool,
+)
 from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.taint_rules import PoolKey, TaintRules
 from tutti.cluster.devices.troubles import left_behind
-
-_MOST_CODES: Final = 1 << 16
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -76,8 +82,7 @@ class DeviceCatalog:
         self._mixed: dict[PoolKey, dict[str, PublishedSlice]] = {}
         self._pools: dict[PoolKey, dict[str, PublishedSlice]] = {}
         self.names: set[str] = set()
-        self._codes: dict[object, int] = {}
-        self._last_code = 0
+        self._codes = LikenessCodes()
         self._rules = TaintRules()
         self._common: dict[tuple[bytes, ...], CommonPools] = {}
         self._behind: tuple[int, list[tuple[PublishedSlice, NodePool]]] = (-1, [])
@@ -183,16 +188,7 @@ class DeviceCatalog:
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        return device._replace(taints=taints, base=self._code(alike), schema=self._code(names), values=values)
-
-    def _code(self, value: object) -> int:
-        known = self._codes.get(value)
-        if known is None:
-            if len(self._codes) >= _MOST_CODES:
-                self._codes.clear()  # what is read from now on is merely not known to be like what was before
-            self._last_code += 1
-            known = self._codes[value] = self._last_code
-        return known
+        return device._replace(taints=taints, base=self._codes.of(alike), schema=self._codes.of(names), values=values)
 
     def drop(self, name: str) -> bool:
         """Forget a slice; returns whether it was known."""
@@ -275,7 +271,7 @@ class DeviceCatalog:
 
     def _compared(self, pool: NodePool) -> NodePool:
         """Return a pool that has just been made, once it is told which others are like it."""
-        pool.likeness = self._code(pool.nature)
+        pool.likeness = self._codes.of(pool.nature)
         return pool
 
     def _sort(self, key: PoolKey) -> None:

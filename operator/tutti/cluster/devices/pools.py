@@ -12,6 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,26 @@ from tutti.api.quantity import parse_quantity
 from tutti.api.selectors import NodeSelector
 from tutti.cluster.devices.published import CounterKey, PoolDevice, read_device
 from tutti.cluster.devices.taint_rules import PoolKey
+
+_MOST_CODES: Final = 1 << 16
+
+
+class LikenessCodes:
+    """Numbers what pools and devices are like, and what is taken of them: equal numbers are given for equals only."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._last = 0
+
+    def of(self, value: Hashable) -> int:
+        """Return the number of a value; it is another than before once too many others have come since."""
+        known = self._codes.get(value)
+        if known is None:
+            if len(self._codes) >= _MOST_CODES:
+                self._codes.clear()  # what is met from now on is merely not known to be like what was met before
+            self._last += 1
+            known = self._codes[value] = self._last
+        return known
 
 
 class PoolStatus(enum.Enum):

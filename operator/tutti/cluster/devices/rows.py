@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from tutti.cluster.columns import longer
 from tutti.cluster.devices.catalog import NO_POOLS, CommonPools, DeviceCatalog
 from tutti.cluster.devices.ledger import DeviceLedger, LocalUse
-from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.pools import LikenessCodes, NodePool
 from tutti.cluster.devices.taint_rules import PoolKey
 
 _MOST_CHANGES: Final = 4096
-_MOST_CODES: Final = 1 << 16
 
 
 class CommonUse:
@@ -109,8 +108,7 @@ class DeviceRows:
         self._labels: list[object] = []
         self._rows_of: dict[PoolKey, dict[int, None]] = {}
         self._of_several: set[PoolKey] = set()
-        self._codes: dict[tuple[LocalUse, ...], int] = {}
-        self._last_code = 0
+        self._codes = LikenessCodes()
         self._nothing = CommonUse(NO_POOLS.common, [])
         self._uses: dict[int, CommonUse] = {}
         self._uses_of: dict[PoolKey, dict[int, CommonUse]] = {}
@@ -178,7 +176,7 @@ class DeviceRows:
         for row in rows:
             self.own_uses[row] = uses
         self.stamp += 1
-        self.used[rows], self.stamps[rows] = self._code(uses), self.stamp
+        self.used[rows], self.stamps[rows] = self._codes.of(uses), self.stamp
 
     def forget_projections(self) -> None:
         """Have no pool remember what was made of it for anybody."""
@@ -272,16 +270,6 @@ class DeviceRows:
         for row in rows:
             own = self.own[row]
             uses = self.own_uses[row] = (use(own[0]),) if len(own) == 1 else tuple([use(pool) for pool in own])
-            codes.append(self._code(uses))
+            codes.append(self._codes.of(uses))
         self.stamp += 1
         self.used[rows], self.stamps[rows] = codes, self.stamp
-
-    def _code(self, uses: tuple[LocalUse, ...]) -> int:
-        """Return a number that is equal for equal uses only."""
-        known = self._codes.get(uses)
-        if known is None:
-            if len(self._codes) >= _MOST_CODES:
-                self._codes.clear()  # what is met from now on is merely not known to be what was met before
-            self._last_code += 1
-            known = self._codes[uses] = self._last_code
-        return known
