@@ -88,10 +88,7 @@ class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def is_had(self, held: Iterable[HeldDevice]) -> bool:
         """Whether what a claim says that it has are these devices."""
-        theirs, pools, mine = [(one.pool, one.name) for one in held], self.pools, []
-        for _, _, _, at, place, _, admin in self.picks:
-            if not admin:
-                mine.append((pools[at].key, pools[at].devices[place].name))
+        theirs, mine = ([(one.pool, one.name) for one in those] for those in (held, self.held))
         return theirs == mine or sorted(theirs) == sorted(mine)
 
     @property
