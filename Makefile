@@ -124,7 +124,7 @@ pictures: $(READY) ## Run what the pages show again, and write their pictures an
 	@$(BIN)/python -m handbook.pictures $(TOPICS)
 
 docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is an error
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .PHONY: manifests-check
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
