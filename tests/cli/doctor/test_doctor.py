@@ -361,6 +361,41 @@ async def test_each_fault_is_found_with_its_remedy(fault, check, verdict, messag
     assert (found.verdict, message in found.message, remedy in found.remedy) == (verdict, True, True), found
 
 
+async def test_where_nothing_is_installed_rights_are_not_told_one_by_one(tmp_path):
+    async with EmbeddedCluster(nodes=1, controllers=False) as cluster:
+        credentials = Credentials.fixed(Access(cluster.url, headers={"Authorization": f"Bearer {cluster.token}"}))
+        async with Client(credentials) as client:
+            found = {one.check: one for one in (await examined(Patient(client, credentials))).findings}
+
+    assert (found["kinds"].verdict, found["kinds"].message) == ("Bad", "9 CRDs missing: all of them")
+    assert (found["operator"].verdict, found["rights"].verdict) == ("Bad", "Unknown")
+    assert "there is no ServiceAccount tutti-system/tutti" in found["rights"].message
+
+
+async def test_an_operator_without_a_deployment_is_known_by_its_lease():
+    async with installed() as (_, ward):
+        await without_an_operator(ward)
+        await ward.post("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", lease(time.time()))
+        found = await ward.said("operator")
+        await ward.patch(
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tutti",
+            {"spec": {"renewTime": micro(time.time() - 9000)}},
+        )
+        later = await ward.said("operator")
+
+    assert (found.verdict, "tutti-0 renews Lease kube-system/tutti" in found.message) == ("Warning", True)
+    assert (later.verdict, "nobody schedules here" in later.message) == ("Bad", True)
+
+
+async def test_rights_are_told_by_what_may_not_be_done_to_which():
+    async with installed() as (_, ward):
+        await ward.patch(ROLE, {"rules": []})
+        found = await ward.said("rights")
+
+    assert re.search(r"may not list and watch nodes, .* and \d+ more; .*list, watch and delete pods;", found.message)
+    assert "; create pods/binding, pods/eviction, events.events.k8s.io;" in found.message
+
+
 async def test_a_clock_that_is_off_here_is_told_from_one_that_is_off_there():
     async with installed() as (_, ward):
         ward.patient = Patient(ward.client, ward.patient.credentials, clock=lambda: time.time() - 600)
@@ -403,8 +438,20 @@ def test_the_command_says_it_in_lines_and_by_its_exit_code(tmp_path):
 
     assert code == 1
     assert "✗ rights        system:serviceaccount:tutti-system:tutti may not create pods/binding\n" in told
-    assert "\n                apply the roles of this release" in told
+    assert "\n                → apply the roles of this release" in told
     assert "✓ kinds         all 9 are served as v1alpha1, and know every field of this release\n" in told
+
+
+def test_long_findings_are_broken_and_what_is_said_stays_in_its_column(tmp_path):
+    async def bare(ward: Ward) -> None:
+        await ward.patch(ROLE, {"rules": []})
+
+    _, told = called(tmp_path, bare)
+    lines = told.splitlines()
+
+    assert max(map(len, lines)) <= 120
+    rights = next(number for number, line in enumerate(lines) if line.startswith("✗ rights"))
+    assert re.match(r" {16}[^ ]", lines[rights + 1])
 
 
 def test_the_same_as_json(tmp_path):

@@ -11,13 +11,16 @@ from types import MappingProxyType
 
 import click
 import msgspec
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
+from rich.constrain import Constrain
+from rich.table import Table
 from rich.text import Text
 
 from tutti.cli.doctor.findings import CheckUp, Finding, FindingVerdict, check_up, unknown
-from tutti.cli.doctor.installation import kinds_check, operator_check, rights_check, server_check, webhooks_check
+from tutti.cli.doctor.installation import kinds_check, operator_check, server_check, webhooks_check
 from tutti.cli.doctor.labels import labels_check
 from tutti.cli.doctor.reading import Patient
+from tutti.cli.doctor.rights import rights_check
 from tutti.cli.doctor.shards import shards_check
 from tutti.cli.doctor.surroundings import clocks_check, metrics_check, queues_check, schedulers_check
 from tutti.cli.terminal import Terminal
@@ -113,15 +116,17 @@ _MARKS: Mapping[FindingVerdict, tuple[str, str]] = MappingProxyType(
         FindingVerdict.UNKNOWN: ("?", QUIET),
     }
 )
-_WIDE = max(map(len, (*CHECKS, "configuration")))
+_READABLE = 120
+"""Columns of a line at most: what is found is said in sentences, and those are broken in files, too."""
 
 
 def draw_findings(findings: Sequence[Finding]) -> RenderableType:
-    """Draw findings, each with what would put it right below it."""
-    lines: list[Text] = []
+    """Draw findings, each with what would put it right below it, after an arrow."""
+    drawn = Table.grid(padding=(0, 1))
     for one in findings:
         mark, style = _MARKS[one.verdict]
-        lines.append(Text.assemble((mark, style), f" {one.check:<{_WIDE}} ", one.message))
+        said = Text(one.message, overflow="fold")
         if one.remedy:
-            lines.append(Text.assemble((f"{'':{_WIDE + 3}}{one.remedy}", QUIET)))
-    return Group(*lines)
+            said = Text.assemble(said, "\n", (f"→ {one.remedy}", QUIET), overflow="fold")
+        drawn.add_row(Text(mark, style), one.check, said)
+    return Constrain(drawn, _READABLE)

@@ -1,22 +1,21 @@
-"""Checks of what was installed: the kinds, the operator, its rights, and the webhooks."""
+"""Checks of what was installed: the kinds, the operator, and the webhooks."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tutti.api.crds import structural_schema
 from tutti.api.kinds import KINDS
-from tutti.api.messages import counted, listed
+from tutti.api.messages import counted
 from tutti.api.model import GROUP, VERSION
 from tutti.cli.doctor.findings import Finding, bad, good, unknown, warning
 from tutti.cli.doctor.reading import Json, Patient
 from tutti.cli.views.configuration import configuration_in
-from tutti.controller.discovery import CRDS, OUR_RESOURCES, served_version
-from tutti.controller.watch_list import WATCH_LIST, optional_kinds
+from tutti.controller.discovery import CRDS, OUR_RESOURCES
+from tutti.kube.errors import ApiError
 from tutti.kube.resources import LEASES, APIResource
 
 OLDEST, NEWEST = 30, 37
@@ -24,20 +23,6 @@ OLDEST, NEWEST = 30, 37
 _WEBHOOKS = "admissionregistration.k8s.io"
 _SLICES = APIResource("discovery.k8s.io", "v1", "endpointslices")
 _SHOWN: Final = 3
-_AT_ONCE: Final = 8
-WRITES: Final = (
-    ("", "pods/binding", "create"),
-    ("", "pods/eviction", "create"),
-    ("", "pods/status", "patch"),
-    ("", "pods", "delete"),
-    ("events.k8s.io", "events", "create"),
-    (GROUP, "clusterqueues/status", "patch"),
-    (GROUP, "podgroups/status", "patch"),
-    (GROUP, "workloads/status", "patch"),
-)
-"""What the operator writes in every cluster (manifests/base/cluster-role.yaml)."""
-SHARED_OUT: Final = (("", "nodes"), ("", "namespaces"), (GROUP, "clusterqueues"), (GROUP, "cohorts"))
-"""What it writes on, besides, where there are shards (manifests/components/shards)."""
 
 
 async def server_check(patient: Patient) -> AsyncIterator[Finding]:
@@ -76,7 +61,8 @@ async def kinds_check(patient: Patient) -> AsyncIterator[Finding]:
         if lacking:
             older.append(f"{plural} lacks {', '.join(lacking[:_SHOWN])}{', ...' if len(lacking) > _SHOWN else ''}")
     if missing:
-        yield bad("kinds", f"{counted(len(missing), 'CRD')} missing: {', '.join(missing)}", remedy)
+        named = "all of them" if len(missing) == len(KINDS) else ", ".join(missing)
+        yield bad("kinds", f"{counted(len(missing), 'CRD')} missing: {named}", remedy)
     if unserved:
         text = f"{', '.join(unserved)}: {VERSION} is not served; its CRD may wait for a name that another has"
         yield bad("kinds", text, f"kubectl describe crd {unserved[0]} says why; then {remedy}")
@@ -103,10 +89,7 @@ async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
     where = f"{patient.namespace}/{patient.deployment}"
     found = await patient.get(f"/apis/apps/v1/namespaces/{patient.namespace}/deployments/{patient.deployment}")
     if found is None:
-        text = f"there is no Deployment {where}: nobody schedules here, unless it is installed under another name"
-        yield bad(
-            "operator", text, "kubectl apply -k manifests/overlays/default, or name it with --namespace and --name"
-        )
+        yield await _absent(patient, where)
         return
     status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
     ready = int(status.get("readyReplicas") or 0)
@@ -127,6 +110,51 @@ async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
         yield await lease_finding(patient, election.lease_namespace, election.lease_name, ready=ready)
 
 
+async def _absent(patient: Patient, where: str) -> Finding:
+    """Say that no Deployment is there, and whether somebody schedules without one: who renews the lease does."""
+    remedy = "kubectl apply -k manifests/overlays/default, or name it with --namespace and --name"
+    election = (await configuration_in(patient.client)).configuration.leader_election
+    try:
+        held = await _held(patient, election.lease_namespace, election.lease_name)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        held = None
+    if held is None or not -_AHEAD_SECONDS <= held.age <= held.lasts:
+        text = f"there is no Deployment {where}: nobody schedules here, unless it is installed under another name"
+        return bad("operator", text, remedy)
+    text = (
+        f"there is no Deployment {where}, but {held.holder} renews Lease "
+        f"{election.lease_namespace}/{election.lease_name}: an operator that was started otherwise"
+    )
+    return warning("operator", text, f"for one that the cluster keeps running: {remedy}")
+
+
+class _Held(NamedTuple):
+    """A lease that somebody holds.
+
+    Attributes:
+        age: Seconds since it was renewed, by the API server's clock; negative where its holder's is ahead.
+        lasts: For how many seconds it is good.
+    """
+
+    holder: str
+    age: float
+    lasts: float
+
+
+async def _held(patient: Patient, namespace: str, name: str) -> _Held | None:
+    """Return how a lease is held; None where nobody holds it."""
+    found = await patient.get(LEASES.path(namespace, name)) or {}
+    spec = found.get("spec") or {}
+    renewed = _moment(spec.get("renewTime"))
+    if renewed is None or not spec.get("holderIdentity"):
+        return None
+    ahead = await patient.server_is_ahead() or 0.0
+    lasts = float(spec.get("leaseDurationSeconds") or 15)
+    return _Held(spec["holderIdentity"], patient.clock() + ahead - renewed, lasts)
+
+
 async def lease_finding(patient: Patient, namespace: str, name: str, *, ready: int) -> Finding:
     """Look at a lease: whether somebody holds it, and whose clock is wrong.
 
@@ -136,22 +164,17 @@ async def lease_finding(patient: Patient, namespace: str, name: str, *, ready: i
         name: Its name.
         ready: How many replicas are; without any, that nobody leads is no finding of its own.
     """
-    found = await patient.get(LEASES.path(namespace, name))
-    spec = {} if found is None else found.get("spec") or {}
-    renewed = _moment(spec.get("renewTime"))
-    if found is None or renewed is None or not spec.get("holderIdentity"):
+    held = await _held(patient, namespace, name)
+    if held is None:
         text = f"nobody holds Lease {namespace}/{name}: no replica decides"
         remedy = f"the operator needs get, create and update of leases in {namespace}; its log says what is refused"
         return bad("leader", text, remedy) if ready else unknown("leader", text, "see the finding about the operator")
-    ahead = await patient.server_is_ahead()
-    age = patient.clock() + (ahead or 0.0) - renewed
-    lasts = float(spec.get("leaseDurationSeconds") or 15)
-    holder = spec["holderIdentity"]
-    if age > lasts:
-        text = f"Lease {namespace}/{name} of {holder} was renewed {age:.0f} s ago, and lasts {lasts:.0f} s"
+    holder = held.holder
+    if held.age > held.lasts:
+        text = f"Lease {namespace}/{name} of {holder} was renewed {held.age:.0f} s ago, and lasts {held.lasts:.0f} s"
         return bad("leader", text, "the replica that held it hangs or is gone: see its log, and restart it")
-    if age < -_AHEAD_SECONDS:
-        text = f"the clock of {holder} is {-age:.0f} s ahead of the API server's"
+    if held.age < -_AHEAD_SECONDS:
+        text = f"the clock of {holder} is {-held.age:.0f} s ahead of the API server's"
         return bad("leader", text, "set the clocks of the nodes by NTP: backoffs, limits and windows go by them")
     return good("leader", f"{holder} holds Lease {namespace}/{name}")
 
@@ -164,52 +187,6 @@ def _moment(text: object) -> float | None:
         return datetime.fromisoformat(str(text)).timestamp() if text else None
     except ValueError:
         return None
-
-
-async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
-    """Ask the API server whether the operator may do what it has to."""
-    path = f"/apis/apps/v1/namespaces/{patient.namespace}/deployments/{patient.deployment}"
-    found = await patient.get(path) or {}
-    pod = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
-    account = pod.get("serviceAccountName") or ("default" if found else "tutti")
-    user = f"system:serviceaccount:{patient.namespace}:{account}"
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{patient.namespace}", "system:authenticated"]
-    known = await configuration_in(patient.client)
-    election = known.configuration.leader_election
-    wanted = [
-        *((one.resource.group, one.resource.plural, verb, "") for one in WATCH_LIST for verb in ("list", "watch")),
-        *((*one, "") for one in WRITES),
-        *(
-            ("coordination.k8s.io", "leases", verb, election.lease_namespace)
-            for verb in (("create", "get", "update") if election.enabled else ())
-        ),
-    ]
-    if known.configuration.shards:
-        wanted += [(*one, verb, "") for one in SHARED_OUT for verb in ("get", "patch")]
-    for kind in optional_kinds(known.configuration):
-        if await served_version(patient.client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)):
-            wanted += [(kind.group, kind.plural, verb, "") for verb in ("list", "watch")]
-    turn = asyncio.Semaphore(_AT_ONCE)
-
-    async def lacking(group: str, resource: str, verb: str, namespace: str) -> str:
-        """Return a right that is missing, in words; "" for one that is there."""
-        plural, _, below = resource.partition("/")
-        asked = {"group": group, "resource": plural, "subresource": below, "verb": verb, "namespace": namespace}
-        if resource == "leases":
-            asked["name"] = "" if verb == "create" else election.lease_name
-        async with turn:
-            return "" if await patient.may(user, groups, asked) else f"{verb} {resource}{f'.{group}' if group else ''}"
-
-    missing = [one for one in await asyncio.gather(*(lacking(*one) for one in dict.fromkeys(wanted))) if one]
-    if not missing:
-        yield good("rights", f"{user} has all {len(wanted)} rights that it needs here")
-        return
-    said = listed(missing, len(missing), 12)
-    remedy = (
-        "apply the roles of this release, by your overlay: kubectl apply --server-side --force-conflicts -k "
-        "manifests/overlays/default; with the component of each kind that is served: docs/rbac.md"
-    )
-    yield bad("rights", f"{user} may not {said}", remedy)
 
 
 async def webhooks_check(patient: Patient) -> AsyncIterator[Finding]:
