@@ -11,6 +11,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from e2e.harness.passage import Passage
 from e2e.harness.processes import free_port
 from e2e.harness.story import Story
 
@@ -19,7 +20,11 @@ COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
 
 @contextmanager
 def webhooks_asked(
-    story: Story, serves: Callable[[Story], bool], *components: str, **configuration: Any
+    story: Story,
+    serves: Callable[[Story], bool],
+    *components: str,
+    through: Passage | None = None,
+    **configuration: Any,
 ) -> Iterator[Story]:
     """Start an operator that is asked, with a certificate of its own, until the block ends.
 
@@ -27,17 +32,19 @@ def webhooks_asked(
         story: Whose operator it is.
         serves: Tells whether a write gets an answer by now.
         components: Whose webhooks are added to those of the component `webhook`.
+        through: What the API server asks through, where a story is to shut it.
         configuration: Of the operator.
     """
     if story.cluster.kind == "kind":
         pytest.skip("this API server is in a container, and cannot call a process outside of it")
-    port = free_port()
+    port = free_port() if through is None else through.beyond
+    asked_at = port if through is None else through.port
     api = client.AdmissionregistrationV1Api(story.api)
     validating, mutating = yaml.safe_load_all((COMPONENTS / "webhook" / "webhooks.yaml").read_text())
     for component in components:
         added = yaml.safe_load((COMPONENTS / component / "webhook.yaml").read_text())
         mutating["webhooks"] += [one["value"] for one in added]
-    validating, mutating = (_at(document, port, story.namespace) for document in (validating, mutating))
+    validating, mutating = (_at(document, asked_at, story.namespace) for document in (validating, mutating))
     story.core.create_namespaced_secret(story.namespace, {"metadata": {"name": "certificate"}})
     own = {
         "secretNamespace": story.namespace,
