@@ -45,6 +45,7 @@ class PodsByDevice:
         self._pods = pods
         self._helped = helped
         self._held: dict[Hold, Allotments] = {}
+        self._named: dict[PodKey, tuple[DeviceUse, ...]] = {}  # by those that name less than they have a place for
         self.holders = DeviceHolders(devices, pods)
         self.ended: dict[ClaimKey, tuple[str, DevicePromise]] = {}
         self.left_over: dict[ClaimKey, None] = {}
@@ -118,22 +119,36 @@ class PodsByDevice:
         return tuple(left_over)
 
     def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
-        """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
+        """Return the claims that a pod uses, and note them; a pod that has ended uses none.
+
+        One that has a place got it for claims that its status named then: it uses them, whatever that names now.
+        """
         before = record.device_uses if record is not None else ()
         self._note_left_over(pod.metadata.uid)
         if pod.terminated:
             self.holders.pod_left(pod.metadata.uid)
         if not pod.spec.resource_claims and not before:
             return ()
-        now = () if pod.terminated else device_uses_of(pod)
-        if now != before:
-            key = (pod.metadata.namespace, pod.metadata.name)
-            self._classed_anew([*self._devices.book.leave(key, before), *self._devices.book.use(key, now)])
+        key = (pod.metadata.namespace, pod.metadata.name)
+        now = named = () if pod.terminated else device_uses_of(pod)
+        if record is not None and record.place:
+            now = _kept(before, named)
+        if now != named:
+            self._named[key] = named
+        else:
+            self._named.pop(key, None)
+        self._change_uses(key, before, now)
         return now
+
+    def _change_uses(self, pod: PodKey, before: Sequence[DeviceUse], now: Sequence[DeviceUse]) -> None:
+        """Note that a pod uses other claims than before."""
+        if now != before:
+            self._classed_anew([*self._devices.book.leave(pod, before), *self._devices.book.use(pod, now)])
 
     def leave(self, record: PodRecord) -> None:
         """Note that a pod, which is gone, uses its claims no more."""
         self.holders.pod_left(record.uid)
+        self._named.pop(record.key, None)
         if record.device_uses:
             self._classed_anew(self._devices.book.leave(record.key, record.device_uses))
 
@@ -159,6 +174,10 @@ class PodsByDevice:
                     self._note_left_over(record.uid)
                     self._classed_anew([record.key])
             self._offers_changed()
+        named = self._named.pop(record.key, None)
+        if named is not None:
+            self._change_uses(record.key, record.device_uses, named)
+            record.device_uses = named
 
     def returned(self, claim: ClaimKey) -> None:
         """Let others have devices that are known to be off a claim that was being given them."""
@@ -235,3 +254,11 @@ class PodsByDevice:
     def _classed_anew(self, pods: Iterable[PodKey]) -> None:
         if self._classing.again(pods):
             self._helped()
+
+
+def _kept(before: Sequence[DeviceUse], named: Sequence[DeviceUse]) -> tuple[DeviceUse, ...]:
+    """Return what is named now, with the claims of before where none is named any more."""
+    if all(one.claim is not None for one in named):
+        return tuple(named)
+    had = {one.name: one for one in before if one.claim is not None}
+    return tuple([one if one.claim is not None else had.get(one.name, one) for one in named])

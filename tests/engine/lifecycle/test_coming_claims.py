@@ -170,3 +170,48 @@ def test_who_names_a_claim_that_a_pod_was_given_whose_status_has_lost_it_has_wha
     world.run()
     assert not world.engine.state.cluster.nodes.devices.ledger.pools()
     assert not world.replay().differences
+
+
+def with_claim_that_its_pod_no_longer_names(**more) -> World:
+    """A pod that was promised a device of n0 and whose status has lost its claim since; and another node, n1."""
+    world = with_template()
+    world.devices.held = True
+    make_claim(world, pod_of_template(world, "p", **more))
+    world.run()
+    world.node("n1", gpus=0)
+    world.devices.put(resource_slice("n1", 2))
+    now = world.pods["default", "p"]
+    world.put(replaced(now, status=replaced(now.status, resource_claim_statuses=[])))
+    return world
+
+
+def test_who_names_a_claim_that_is_promised_to_a_pod_which_has_lost_it_goes_to_its_node():
+    world = with_claim_that_its_pod_no_longer_names()
+    world.pod("q", gpus=0, device_claims=("p-made",))
+    world.run()
+    assert not world.where()
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert world.where() == {"p": "n0", "q": "n0"}
+    assert world.devices.results("p-made") == ["n0/gpu-0"]
+    assert [one.name for one in world.devices.claim("p-made").status.reserved_for] == ["p", "q"]
+    assert not world.replay().differences
+
+
+def test_who_names_a_claim_that_is_promised_on_another_node_than_it_can_have_waits_until_that_is_broken():
+    world = with_claim_that_its_pod_no_longer_names()
+    world.pod("q", gpus=0, device_claims=("p-made",), selector={"kubernetes.io/hostname": "n1"})
+    world.run()
+    assert not world.where()
+    assert world.why("Pod", "q").reason == "Unschedulable"
+
+    world.devices.conflicts.add("p-made")
+    world.devices.write()
+    world.devices.held = False
+    world.devices.conflicts.clear()
+    world.run()
+    assert world.where() == {"q": "n1"}
+    assert world.devices.taken() == ["n1/gpu-0"]
+    assert not world.replay().differences
