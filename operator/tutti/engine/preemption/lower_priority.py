@@ -2,6 +2,10 @@
 
 Many preemptors of one turn ask in vain for the same: what is found for one holds for all of its priorities until a pod
 comes, goes or moves (`candidates.py`). Those who have been asked to leave already hurt nobody by it.
+
+Nor do pods that are being deleted, for whatever reason. They leave by themselves, also out of a gang and where their
+workload could not be taken out yet: their room is as good as free. Not so where a preemptor could not have it then:
+what takes the place of a pod, or workload, that is not below it goes first.
 """
 
 from __future__ import annotations
@@ -74,7 +78,7 @@ def _candidates(state: PreemptionState, workload: Workload, priority: int, borro
         if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
             singles[_slots(member.pod for member in other.members())] = False
         elif protected > state.now:
-            singles[_slots(member.pod for member in other.members())] = False
+            singles[_slots(member.pod for member in other.members() if not member.pod.deleting)] = False
             state.nominations.look_again(protected)
         elif other.key[0] != "Pod":
             for gang in _gang_units(other):
@@ -108,7 +112,7 @@ def _gang_units(workload: Workload) -> Iterator[GangUnit]:
         if leaves_whole(workload):
             apart = {pod.key for pod in surplus}
             there = (member.pod for member in group.members.values() if member.pod.place)
-            together += [pod for pod in there if pod.key not in apart]
+            together += [pod for pod in there if not (pod.deleting or pod.key in apart)]
     if together:
         only_reserved = workload.phase is Phase.RESERVED
         yield GangUnit(together, max(pod.priority for pod in together), harmless=only_reserved)
