@@ -608,3 +608,9 @@ async def test_nothing_is_written_where_the_lease_is_lost_while_credentials_are_
 
 def test_there_is_no_bound_of_zero():
     assert Request("POST", "/x", bounded=True).target_with(0.0001) == "/x?timeout=1ms"
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan")])
+def test_a_request_that_might_never_end_is_refused(seconds):
+    with pytest.raises(ValueError, match="has no end"):
+        Request("POST", "/x", within_seconds=seconds, bounded=True)

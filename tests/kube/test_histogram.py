@@ -1,5 +1,8 @@
 """Our own histogram is read as the library's would be."""
 
+import sys
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,3 +37,32 @@ def test_two_of_one_name_are_refused():
     PlainHistogram("a_seconds", "It lasts.", registry=registry, buckets=BUCKETS)
     with pytest.raises(ValueError, match="Duplicated"):
         PlainHistogram("a_seconds", "It lasts.", registry=registry, buckets=BUCKETS)
+
+
+@pytest.fixture
+def hasty():
+    """Threads take turns as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_nothing_is_lost_where_several_threads_move_it():
+    registry = CollectorRegistry()
+    ours = PlainHistogram("a_seconds", "It lasts.", registry=registry, buckets=BUCKETS)
+    together = threading.Barrier(4)
+
+    def move():
+        together.wait()
+        for _ in range(25_000):
+            ours.observe(1.0)
+
+    threads = [threading.Thread(target=move) for _ in range(together.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert registry.get_sample_value("a_seconds_count") == 100_000
+    assert registry.get_sample_value("a_seconds_sum") == 100_000.0

@@ -2,13 +2,15 @@
 
 import asyncio
 import re
+import time
+from types import SimpleNamespace
 
 import pytest
 import structlog
 from aiohttp import web
 
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, LeaseTerm, granted
-from tutti.kube.lease import Elector, LeaseTimes
+from tutti.kube.lease import Elector, LeaseTimes, lasting_clock
 
 MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 
@@ -600,3 +602,19 @@ async def test_a_process_that_is_stuck_renews_nothing_and_goes_on_when_it_is_not
         await one.hold()
     assert asked[1] == asked[2] == asked[3] == asked[4]
     assert asked[5] > asked[4]
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"),
+    [
+        ({"CLOCK_BOOTTIME": 7, "CLOCK_MONOTONIC": 1}, 7),  # Linux
+        ({"CLOCK_MONOTONIC": 6}, 6),  # macOS
+    ],
+)
+def test_the_clock_that_goes_on_while_the_machine_is_suspended_is_asked(has, asked):
+    assert lasting_clock(SimpleNamespace(**has, clock_gettime=lambda which: 100.0 + which))() == 100.0 + asked
+
+
+def test_where_clocks_have_no_names_there_is_one_that_goes_on():
+    """On Windows."""
+    assert lasting_clock(SimpleNamespace(monotonic=time.monotonic)) is time.monotonic

@@ -13,6 +13,7 @@ import ssl
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -48,11 +49,13 @@ class Request(msgspec.Struct, frozen=True):
     bounded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what would end a line of the request.
+        """Refuse what would end a line of the request, and what nobody could wait for.
 
         Raises:
-            ValueError: The target has other characters than an encoded path and query.
+            ValueError: The target has other characters than an encoded path and query, or the time has no end.
         """
+        if not self.within_seconds < inf:
+            raise ValueError(f"a request of {self.within_seconds} s has no end")
         if not _TARGET.fullmatch(self.target):
             raise ValueError(f"{self.target!r} is no encoded path")
 

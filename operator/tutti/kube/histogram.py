@@ -1,7 +1,8 @@
 """A histogram that is moved for every pod: counted in plain integers, and made into a metric when somebody asks.
 
 The library's own takes two locks and looks through its buckets one by one, several times for each pod that is bound.
-This one is moved in one loop alone; who reads it from another thread may miss what is counted at that moment.
+This one is moved without any, by whichever thread: CPython 3.11 changes threads at calls and backward jumps alone, and
+an addition has none; elsewhere a value may be lost. Who reads it may miss what is counted at that moment.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -43,12 +44,22 @@ def default_identity() -> str:
     return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
 
 
-_KEEPS_ON: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_LASTING: Final = "CLOCK_BOOTTIME", "CLOCK_MONOTONIC"
+"""What the clock is called that goes on while the machine is suspended: on Linux; elsewhere, as on macOS."""
 
 
-def boot_clock() -> float:
-    """Return seconds that go on while the machine is suspended, where the system can tell."""
-    return time.clock_gettime(_KEEPS_ON)
+def lasting_clock(system: Any) -> Callable[[], float]:
+    """Return the clock of a system (as the module `time`) that goes on while the machine is suspended, if any does.
+
+    Windows has no names for clocks, and only one that does not go back.
+    """
+    named = next((getattr(system, name) for name in _LASTING if hasattr(system, name)), None)
+    monotonic: Callable[[], float] = system.monotonic if named is None else partial(system.clock_gettime, named)
+    return monotonic
+
+
+boot_clock: Final = lasting_clock(time)
+"""Returns seconds that go on while the machine is suspended, where the system can tell."""
 
 
 @dataclass(frozen=True, slots=True)
