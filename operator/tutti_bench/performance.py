@@ -23,7 +23,7 @@ from tutti_bench import outcomes
 from tutti_bench.objects import Refused
 from tutti_bench.outcomes import Outcome, ProgressView, progress_on
 from tutti_bench.pods import Stalled
-from tutti_bench.results import DataItem, encode, file_name, judged, medians, threshold_of
+from tutti_bench.results import DataItem, encode, file_name, judged, medians, of_fewer_turns, threshold_of
 from tutti_bench.run import Limits
 from tutti_bench.session import Session, Task, WorkloadFailed, opened
 from tutti_bench.stage import START_SECONDS, ClusterNotReady, Contender, Process, staged
@@ -147,6 +147,9 @@ class Benchmark:
             if len(self.outcome.items) > 1 and (rows := self.outcome.ratios()):
                 out.print()
                 out.print(outcomes.ratios(rows))
+        names = [f"{task.scenario.name}/{task.workload.name}" for task in self.tasks]
+        for text in of_fewer_turns(self.found, names, self.runs):
+            console.print(text, style="yellow", markup=False, soft_wrap=True)
         for verdict in self.outcome.verdicts:
             if not verdict.is_met:
                 console.print(f"threshold missed: {verdict}", style="red", markup=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from tutti.api.messages import counted
 from tutti_bench.document import Selector, Workload
 
 VERSION: Final = "v1"
@@ -77,6 +78,24 @@ def medians(runs: Iterable[Sequence[DataItem]]) -> list[DataItem]:
             alike.setdefault((before[what], *what), []).append(one)
             before[what] += 1
     return [msgspec.structs.replace(those[0], data=_median(those)) for those in alike.values()]
+
+
+def of_fewer_turns(
+    found: Mapping[str, Sequence[Sequence[Sequence[DataItem]]]], names: Sequence[str], turns: int
+) -> list[str]:
+    """Say which medians are of fewer turns than were asked for: not all came to their end, but some did.
+
+    Args:
+        found: By scheduler, for each of the workloads, the items of each turn that came to its end.
+        names: What the workloads are called.
+        turns: How many each scheduler was to have.
+    """
+    return [
+        f"medians of {name} by {scheduler} are of {counted(len(ended), 'turn')}, not {turns}: no other came to its end"
+        for scheduler, workloads in found.items()
+        for name, ended in zip(names, workloads, strict=True)
+        if 0 < len(ended) < turns
+    ]
 
 
 def _median(items: Sequence[DataItem]) -> dict[str, float]:

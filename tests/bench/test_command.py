@@ -164,11 +164,14 @@ def test_a_scheduler_that_runs_already_is_measured_where_it_runs(folder):
 
 def test_a_scheduler_that_ends_is_told_with_the_end_of_its_log(folder):
     binary = executable(folder, "#!/bin/sh\necho it is too cold here >&2\nexit 3\n")
-    done = bench(folder, "few.yaml", "--embedded", "--only", "small", "--against", f"kube-scheduler={binary}")
+    done = bench(
+        folder, "few.yaml", "--embedded", "--only", "small", "--runs", "2", "--against", f"kube-scheduler={binary}"
+    )
     assert done.returncode == 2
     assert "the kube-scheduler ended with exit code 3" in done.stderr
     assert "it is too cold here" in done.stderr
     assert "Few/small/namespace-1" in done.stdout  # what the first has done is not lost
+    assert "medians of Few/small by tutti are of 1 turn, not 2: no other came to its end" in done.stderr
 
 
 def test_an_interrupted_run_takes_everything_down(folder):

@@ -20,6 +20,7 @@ from tutti_bench.results import (
     judged,
     markdown,
     medians,
+    of_fewer_turns,
     read_data_items,
     summary,
     threshold_of,
@@ -119,6 +120,16 @@ def test_two_measurements_of_one_name_stay_two():
         ]
         * 2
     )
+
+
+def test_medians_that_are_of_fewer_turns_than_were_asked_for_are_told():
+    turn = [item("a/x/namespace-1", "OverallThroughput", "pods/s", {"Average": 300.0})]
+    found = {"tutti": [[turn, turn], [turn, turn, turn]], "other": [[turn], []]}
+    assert of_fewer_turns(found, ["a/x", "a/y"], 3) == [
+        "medians of a/x by tutti are of 2 turns, not 3: no other came to its end",
+        "medians of a/x by other are of 1 turn, not 3: no other came to its end",
+    ]
+    assert of_fewer_turns(found, ["a/x", "a/y"], 1) == []
 
 
 def test_data_items_are_read_again(tmp_path):
