@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.held_owners import QUEUE, HeldWorld, template
 from tests.engine.ingest.owners import a_world, indexed, pods
-from tests.engine.lifecycle.test_provisioning import provisioned
+from tests.engine.provisioned import provisioned
 from tests.engine.world import World
 from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.lookup import find_workload

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.preemption.test_reclaiming import cohort_of, evicted, later
-from tests.engine.stories.test_conventions import members, native
+from tests.engine.stories.manifests_of_users import members, native
 from tests.engine.world import World
 from tutti.api.conventions.gang_objects import GANG_KINDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.stories.test_conventions import put
+from tests.engine.stories.manifests_of_users import put
 from tests.engine.world import World, replaced
 from tutti.api.core import OwnerReference, SchedulingGroup
 from tutti.engine.records.decisions import EmitEvent, Evict, PatchStatus

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, template
-from tests.engine.stories.test_conventions import put
+from tests.engine.stories.manifests_of_users import put
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
 from tutti.engine.records.decisions import Evict

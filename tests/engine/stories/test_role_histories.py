@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.simulation.recounting import recounted
 from tests.drawing import examples
-from tests.engine.stories.test_conventions import KOORD, annotated, put
+from tests.engine.stories.manifests_of_users import KOORD, annotated, put
 from tests.engine.stories.test_yunikorn import PREFIX
 from tests.engine.world import World
 from tutti.cluster.pods import PodPhase

@@ -13,7 +13,7 @@ import pytest
 
 from bench.simulation.recounting import recounted
 from tests.engine.lifecycle.test_permit import free
-from tests.engine.stories.test_conventions import annotated, put
+from tests.engine.stories.manifests_of_users import annotated, put
 from tests.engine.world import World, replaced
 from tutti.engine.ingest import specs
 from tutti.engine.records.decisions import CreatePodGroup, Evict
