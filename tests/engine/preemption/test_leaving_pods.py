@@ -131,3 +131,67 @@ def test_who_is_leaving_and_not_below_is_not_counted_on(priority):
     world.pod("high", gpus=4, priority=10)
     world.run()
     assert evicted(world) == ["runs"]
+
+
+@pytest.mark.parametrize("queue", ["", "queue"])
+def test_who_is_overtaken_by_one_of_higher_priority_does_not_wait_for_the_others_victims(queue):
+    """As by kube-scheduler, which takes their nominations from pods of lower priority (prepareCandidate)."""
+    world = two_nodes()
+    world.flavor("default")
+    world.queue("cq", 8)
+    world.pod("low-0", gpus=4)
+    world.pod("low-1", gpus=4)
+    world.run()
+    world.pod("middle", gpus=4, priority=10, queue=queue)
+    world.run()
+    (first,) = evicted(world)
+    world.begin_deleting(first)
+    world.pod("top", gpus=4, priority=20)
+    world.run()
+    assert len(evicted(world)) == 2
+    assert f"default/{first} " in waits_for(world, "top")
+    assert f"default/{first} " not in waits_for(world, "middle")
+
+    world.begin_deleting(*set(evicted(world)) - {first})
+    world.delete("low-0", "low-1")
+    world.run()
+    assert set(world.where()) == {"middle", "top"}
+    assert len(evicted(world)) == 2
+
+
+def test_who_has_room_beside_one_of_higher_priority_goes_on_waiting_for_the_same_victim():
+    world = two_nodes()
+    world.pod("low-0", gpus=4)
+    world.pod("low-1", gpus=4)
+    world.run()
+    world.pod("middle", gpus=2, priority=10)
+    world.run()
+    (first,) = evicted(world)
+    world.begin_deleting(first)
+    world.pod("top", gpus=2, priority=20)
+    world.run()
+    assert evicted(world) == [first]
+    for name in ("top", "middle"):
+        assert f"default/{first} " in waits_for(world, name)
+
+
+def test_who_is_overtaken_while_one_of_its_victims_may_be_spared_yet_asks_no_others():
+    world = two_nodes()
+    world.refuse_evictions = True
+    for number in range(4):
+        world.pod(f"low-{number}", gpus=2)
+    world.run()
+    world.gang("middle", 2, gpus=2, priority=10)
+    world.run()
+    asked = set(evicted(world))
+    assert len(asked) == 2
+    world.pod("top", gpus=2, priority=20)
+    world.run()
+    assert set(evicted(world)) == asked
+
+    world.refuse_evictions = False
+    world.hold_evictions = False
+    world.until(600.0)
+    assert len(world.where("middle")) == 2
+    assert world.where("top")
+    assert len(world.where("low")) == 1

@@ -162,6 +162,8 @@ def _nominate(
     asked = np.isin([pod.slot for pod in chosen.victims], lower_priority.asked_slots(state)).tolist()
     lower_priority.begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
     fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
+    if len(fresh) < len(chosen.victims):  # else nobody can be waiting for any of them
+        nominations.overtake_nominations(state, nomination)
     queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))

@@ -236,6 +236,29 @@ def victim_refused(state: PreemptionState, key: PodKey, uid: str) -> None:
             nomination.until = min(nomination.until, soon)
 
 
+def overtake_nominations(state: PreemptionState, nomination: Nomination) -> None:
+    """Have those choose anew, in the next turn, who wait for a victim of somebody that goes before them.
+
+    They may find room beside it, or others; else they would look for these when the victim has gone, and wait for these
+    as well. Of those of whose victims one might still be spared, nothing changes: they would ask others in its place.
+
+    Rule: kube-scheduler 1.36, framework/preemption (prepareCandidate), which takes their nominations from pods of
+    lower priority.
+    """
+    victims = nomination.victims
+    for key, one in state.nominations.ours.items():
+        if one.moves or one.priority >= nomination.priority or one.victims.keys().isdisjoint(victims):
+            continue
+        if all(victim in victims or _is_leaving(state, victim) for victim in one.victims):
+            one.until = state.now
+            state.touch(key)
+
+
+def _is_leaving(state: PreemptionState, key: PodKey) -> bool:
+    record = state.cluster.pods.get(key)
+    return record is None or record.deleting
+
+
 def next_nomination_due(state: PreemptionState) -> float | None:
     """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
     times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
