@@ -37,6 +37,7 @@ from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measu
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
 from tutti.controller.kopf_handlers import DeletionGuard, Reviewer, holding, reviewing, run_kopf, settings_for
+from tutti.controller.large_pages import keep_in_large_pages
 from tutti.controller.leader_session import LeaderSession
 from tutti.controller.metrics import Metrics
 from tutti.controller.pod_defaults import PodDefaults
@@ -321,10 +322,19 @@ def _keep_for_good() -> None:
 
 
 async def _exit_code(launch: Launch) -> int:
+    listed = asyncio.Event()
+
+    def once_synced() -> None:
+        _keep_for_good()
+        listed.set()
+
+    pages = asyncio.create_task(keep_in_large_pages(listed), name="large pages")
     try:
-        await operate(launch, once_synced=_keep_for_good)
+        await operate(launch, once_synced=once_synced)
     except Crashed as crash:
         if not is_lost_lease(crash.__cause__ or crash):  # which was told where it happened, and is no fault
             log.critical("crashed", error=str(crash), exc_info=crash.__cause__)
         return 1
+    finally:
+        pages.cancel()
     return 0
