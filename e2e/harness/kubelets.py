@@ -141,7 +141,7 @@ def client_of(server: Server) -> Iterator[client.CoreV1Api]:
 
 
 def is_ready(core: client.CoreV1Api, name: str) -> bool:
-    """Whether a node is there, ready, and without the taint that it has until then."""
+    """Whether a node is there, ready, and without the taints that it has until then; it may be cordoned."""
     try:
         node = core.read_node(name)
     except client.ApiException as error:
@@ -149,7 +149,8 @@ def is_ready(core: client.CoreV1Api, name: str) -> bool:
             return False
         raise
     ready = any(one.type == "Ready" and one.status == "True" for one in node.status.conditions or [])
-    return ready and not any(one.key.startswith("node.kubernetes.io/") for one in node.spec.taints or [])
+    taints = {one.key for one in node.spec.taints or []} - {"node.kubernetes.io/unschedulable"}
+    return ready and not any(key.startswith("node.kubernetes.io/") for key in taints)
 
 
 def has_account(core: client.CoreV1Api, namespace: str) -> bool:
