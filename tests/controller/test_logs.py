@@ -164,6 +164,24 @@ async def test_what_a_loop_does_to_a_transport_that_it_has_closed_is_no_error(cl
     assert errors == (["ValueError"] if closed else ["RuntimeError", "ValueError"])
 
 
+class GivenUp:
+    """A transport of uvloop's whose opening was cancelled."""
+
+    def is_closing(self):
+        return False
+
+
+async def test_data_for_a_connection_whose_opening_was_given_up_is_no_error():
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    said = "unable to perform operation on <TCPTransport closed=True reading=False 0x55da>; the handler is closed"
+    context = {"message": "Fatal error on SSL protocol", "exception": RuntimeError(said), "transport": GivenUp()}
+
+    logs.tell_loop_error(asyncio.get_running_loop(), context)
+
+    assert not out.getvalue()
+
+
 class Shown:
     def __repr__(self):
         return "shown"

@@ -84,11 +84,16 @@ def tell_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     """Log what the loop could not hand to anybody.
 
     Where TLS ends in the middle of its handshake, or data is still read after that, uvloop 0.23 writes to the
-    transport that it has closed itself, and reports that as fatal: nobody waits for that connection any longer.
+    transport that it has closed itself, and reports that as fatal: nobody waits for that connection any longer. One
+    whose opening was given up does not say that it is closing: there its error tells.
     """
     transport, error = context.get("transport"), context.get("exception")
     # Not by its class: uvloop's has no base of asyncio's.
-    if isinstance(error, RuntimeError) and transport is not None and transport.is_closing():
+    if (
+        isinstance(error, RuntimeError)
+        and transport is not None
+        and (transport.is_closing() or str(error).endswith("the handler is closed"))
+    ):
         log.debug("closed_transport_written_to", error=str(error))
         return
     loop.default_exception_handler(context)
