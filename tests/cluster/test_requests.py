@@ -18,7 +18,14 @@ from tutti.api.core import (
 )
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import AmountError
-from tutti.cluster.requests import as_created, occupied, pod_requests, sum_of_amounts
+from tutti.cluster.requests import (
+    as_created,
+    occupied,
+    pod_requests,
+    scored_occupied,
+    scored_weight,
+    sum_of_amounts,
+)
 
 GI = 1024**3
 
@@ -154,6 +161,7 @@ def resized(spec_cpu: str, *, actual: str = "", allocated: str = "", infeasible:
         ({"spec_cpu": "1", "actual": "3", "allocated": "1"}, 3000),  # shrinking: it still holds more
         ({"spec_cpu": "1", "actual": "1", "allocated": "2"}, 2000),
         ({"spec_cpu": "9", "actual": "1", "allocated": "2", "infeasible": True}, 2000),  # refused for good
+        ({"spec_cpu": "1", "allocated": "2"}, 1000),  # nothing is known to run with it
     ],
 )
 def test_while_a_pod_is_resized_it_holds_the_most_it_may_have(case, cpu):
@@ -166,12 +174,62 @@ def test_a_pod_that_is_not_resized_holds_what_it_asks_for():
     assert occupied(pod, requests) is requests
 
 
-def test_a_pod_level_resize_counts_too():
+ONE_CPU = PodSpec(containers=[container("1", name="c")], resources=asks("2"), overhead={"cpu": "500m"})
+REFUSED = [PodCondition("PodResizePending", "True", "Infeasible")]
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        (PodStatus(), 2500),
+        (PodStatus(resources=asks("4")), 4500),  # shrinking: it still holds more
+        (PodStatus(resources=asks("1")), 2500),
+        (PodStatus(resources=asks("1"), allocated_resources={"cpu": "3"}), 3500),
+        (PodStatus(allocated_resources={"cpu": "3"}), 2500),  # nothing is known to run with it
+        (PodStatus(resources=asks("1"), conditions=REFUSED), 1500),
+        (PodStatus(resources=ResourceRequirements(), conditions=REFUSED), 500),
+    ],
+)
+def test_a_pod_level_resize_counts_too(status, cpu):
+    """Overhead comes on top of whichever amount counts (PodRequests)."""
+    pod = Pod(spec=ONE_CPU, status=status)
+    assert occupied(pod, pod_requests(pod.spec)) == {"cpu": cpu, "pods": 1}
+
+
+def test_a_pod_level_resize_is_of_what_is_asked_for_at_pod_level():
+    pod = Pod(spec=ONE_CPU, status=PodStatus(resources=asks("2", "3Gi", example_gpu="1")))
+    assert occupied(pod, pod_requests(pod.spec)) == {"cpu": 2500, "pods": 1}
+
+
+@pytest.mark.parametrize(("sidecar", "cpu"), [(False, 1000), (True, 4000)])
+def test_of_init_containers_only_sidecars_are_resized(sidecar, cpu):
     pod = Pod(
-        spec=PodSpec(containers=[container("1", name="c")], resources=asks("2")),
-        status=PodStatus(resources=asks("4")),
+        spec=PodSpec(
+            init_containers=[container("1", name="i", sidecar=sidecar)], containers=[container("1", name="c")]
+        ),
+        status=PodStatus(init_container_statuses=[ContainerStatus("i", resources=asks("3"))]),
     )
-    assert occupied(pod, pod_requests(pod.spec))["cpu"] == 4000
+    assert occupied(pod, pod_requests(pod.spec))["cpu"] == cpu
+
+
+@pytest.mark.parametrize(
+    ("spec", "weight"),
+    [
+        (PodSpec(containers=[container("1"), container("", "1Gi")]), (1100, GI + 200 * 1024**2)),
+        (PodSpec(containers=[container("1"), container("", "1Gi")], resources=asks("3")), (3000, GI)),
+        (PodSpec(containers=[container("1"), container()], resources=asks("3")), (3000, 400 * 1024**2)),
+        (PodSpec(containers=[container("0"), container()], resources=asks("", "1Gi")), (0, GI)),
+        (
+            PodSpec(containers=[container()], init_containers=[container("0")], resources=asks("", "1Gi")),
+            (0, GI),
+        ),
+    ],
+)
+def test_with_pod_level_requests_only_what_nothing_says_is_taken_for_a_little(spec, weight):
+    """Source: kubernetes pkg/scheduler/framework/types.go (1.36), getNonMissingContainerRequests."""
+    assert scored_weight(spec) == weight
+    running = Pod(spec=spec, status=PodStatus(container_statuses=[ContainerStatus("other", resources=asks("9"))]))
+    assert scored_occupied(running, weight) == weight
 
 
 def test_amounts_are_summed_by_name():

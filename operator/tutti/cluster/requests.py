@@ -31,7 +31,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _pod_total(spec, {})
+    return _pod_total(spec, {}, whole=_pod_level(spec))
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
@@ -44,8 +44,8 @@ def pod_limits(spec: PodSpec) -> Amounts:
     """
     containers, init = ([_asking_for_limits(one) for one in some] for some in (spec.containers, spec.init_containers))
     whole = None if spec.resources is None else ResourceRequirements(spec.resources.limits)
-    total = _pod_total(
-        msgspec.structs.replace(spec, containers=containers, init_containers=init, resources=whole, overhead={}), {}
+    total = pod_requests(
+        msgspec.structs.replace(spec, containers=containers, init_containers=init, resources=whole, overhead={})
     )
     del total["pods"]
     _add(total, {name: amount for name, amount in parse_requests(spec.overhead).items() if total.get(name)})
@@ -105,7 +105,7 @@ def scored_requests(spec: PodSpec) -> Scored:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS, pod_level=False))
+    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS))
 
 
 def scored_weight(spec: PodSpec) -> Scored:
@@ -114,7 +114,8 @@ def scored_weight(spec: PodSpec) -> Scored:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS))
+    whole = _pod_level(spec)
+    return _scored(_pod_total(spec, {}, unsaid=_unsaid(spec, pod_requests(spec)), whole=whole))
 
 
 def scored_occupied(pod: Pod, weight: Scored) -> Scored:
@@ -122,14 +123,15 @@ def scored_occupied(pod: Pod, weight: Scored) -> Scored:
     statuses = _resized(pod)
     if not statuses and pod.status.resources is None:
         return weight
-    return _scored(_held_total(pod, statuses, DEFAULT_REQUESTS))
+    return _scored(_held_total(pod, statuses, _unsaid(pod.spec, _held_total(pod, statuses, {}))))
 
 
 def occupied(pod: Pod, requests: Amounts) -> Amounts:
     """Return what an assigned pod holds, given what its spec asks for.
 
     While an in-place resize is under way the kubelet may still hold more than the spec asks for (or have refused
-    the new request), so per container the larger of spec, actuated and allocated amounts counts.
+    the new request), so per container that runs on, and at pod level, the larger of spec, actuated and allocated
+    amounts counts. Without what is actuated, what is allocated says nothing.
     """
     statuses = _resized(pod)
     if not statuses and pod.status.resources is None:
@@ -143,16 +145,27 @@ def _resized(pod: Pod) -> dict[str, ContainerStatus]:
     return {
         s.name: s
         for s in (*pod.status.container_statuses, *pod.status.init_container_statuses)
-        if s.resources is not None or s.allocated_resources
+        if s.resources is not None
     }
 
 
 def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mapping[str, int]) -> Amounts:
     infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
-    total = _pod_total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid)
-    if pod.spec.resources is not None and pod.status.resources is not None:
-        _raise_to(total, parse_requests(pod.status.resources.requests))
-    return total
+    whole, said = _pod_level(pod.spec), pod.status
+    if whole and said.resources is not None:
+        most = _most(whole, said.resources, said.allocated_resources, not infeasible)
+        whole = {name: most.get(name, 0) for name in whole}
+    return _pod_total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid, whole=whole)
+
+
+def _unsaid(spec: PodSpec, total: Mapping[str, int]) -> Mapping[str, int]:
+    """What is counted for containers that do not say: with pod-level requests only what nothing of the pod says.
+
+    Source: kubernetes pkg/scheduler/framework/types.go (1.36), getNonMissingContainerRequests.
+    """
+    if not _pod_level(spec):
+        return DEFAULT_REQUESTS
+    return {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in total}
 
 
 def _scored(total: Mapping[str, int]) -> Scored:
@@ -165,7 +178,7 @@ def _pod_total(
     *,
     spec_counts: bool = True,
     unsaid: Mapping[str, int] = MappingProxyType({}),
-    pod_level: bool = True,
+    whole: Mapping[str, int] = MappingProxyType({}),
 ) -> Amounts:
     running: Amounts = {}
     for container in spec.containers:
@@ -178,11 +191,11 @@ def _pod_total(
             _raise_to(peak, sidecars)
         else:
             beside = dict(sidecars)
-            _add(beside, {**unsaid, **_held(container, statuses, spec_counts)})
+            _add(beside, {**unsaid, **parse_requests(container.resources.requests)})
             _raise_to(peak, beside)
     _add(running, sidecars)
     _raise_to(running, peak)
-    _replace(running, spec.resources if pod_level else None)
+    running |= whole
     _add(running, parse_requests(spec.overhead))
     running["pods"] = 1
     return running
@@ -191,21 +204,27 @@ def _pod_total(
 def _held(container: Container, statuses: Mapping[str, ContainerStatus], spec_counts: bool) -> Amounts:
     asked = parse_requests(container.resources.requests)
     status = statuses.get(container.name)
-    if status is None:
+    if status is None or status.resources is None:
         return asked
-    held = asked if spec_counts else {}
-    if status.resources is not None:
-        _raise_to(held, parse_requests(status.resources.requests))
-    _raise_to(held, parse_requests(status.allocated_resources))
+    return _most(asked, status.resources, status.allocated_resources, spec_counts)
+
+
+def _most(
+    asked: Amounts, actuated: ResourceRequirements, allocated: Mapping[str, str | int | float], spec_counts: bool
+) -> Amounts:
+    """The larger of what is asked for, unless it was refused for good, and of what the kubelet says is so."""
+    held = dict(asked) if spec_counts else {}
+    _raise_to(held, parse_requests(actuated.requests))
+    _raise_to(held, parse_requests(allocated))
     return held
 
 
-def _replace(total: Amounts, pod_level: ResourceRequirements | None) -> None:
-    if pod_level is None:
-        return
-    for name, amount in parse_requests(pod_level.requests).items():
-        if name in POD_LEVEL or name.startswith("hugepages-"):
-            total[name] = amount
+def _pod_level(spec: PodSpec) -> Amounts:
+    """What the pod asks for as a whole, of the resources that can be asked for so."""
+    if spec.resources is None:
+        return {}
+    asked = parse_requests(spec.resources.requests)
+    return {name: amount for name, amount in asked.items() if name in POD_LEVEL or name.startswith("hugepages-")}
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
@@ -216,7 +235,7 @@ def _add(total: Amounts, more: Mapping[str, int]) -> None:
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
     for name, amount in least.items():
-        if amount > total.get(name, 0):
+        if amount > total.get(name, -1):  # one of nothing is said all the same
             total[name] = amount
 
 
