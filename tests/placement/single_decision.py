@@ -14,6 +14,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.diagnosis import NO_NODES, fit_error_message, refusal_message
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, Scores, scaled
+from tutti.placement.plugins.node_affinity import CONFLICT, names_none
 from tutti.placement.profile import DEFAULT_PROFILE, Profile, filter_nodes
 
 _FIRST = np.ones(1, dtype=np.int64)
@@ -60,6 +61,7 @@ def decide(
     if not len(rows):
         text = fit_error_message(nodes.count, said.reasons) if nodes.count else NO_NODES
         waiting = pod_class.volumes.problem or pod_class.devices.problem
+        waiting = CONFLICT if names_none(pod_class.spec) else waiting
         if nodes.count and waiting:
             text = refusal_message(nodes.count, waiting)
     return Decision(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.placement.scenes import node, pod
 from tutti.api.core import Node
-from tutti.api.selectors import Toleration
+from tutti.api.selectors import NodeSelectorRequirement, NodeSelectorTerm, Toleration
 from tutti.cluster.cluster import Cluster
+from tutti.placement.diagnosis import diagnose
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints
 from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.node_affinity import CONFLICT
 from tutti.placement.profile import DEFAULT_PROFILE
 
 NODES = [
@@ -83,6 +86,30 @@ AFFINITY = {
 }
 
 
+MOST, MORE = "9223372036854775807", "9223372036854775808"
+
+
+@pytest.mark.parametrize(
+    ("compared", "nodes"),
+    [
+        (expression("gen", "Gt", "4"), {"most", "zeros"}),
+        (expression("gen", "Gt", "007"), {"most"}),
+        (expression("gen", "Lt", MOST), {"zeros"}),
+        (expression("gen", "Gt", MOST), set()),
+        (expression("gen", "Lt", MORE), set()),
+        (expression("gen", "Gt", "1_0"), set()),
+    ],
+)
+def test_numbers_are_compared_as_far_as_64_bits_hold_them(compared, nodes):
+    """Source: kubernetes apimachinery/pkg/labels/selector.go (1.36): strconv.ParseInt of both sides, or no match."""
+    gens = {"most": MOST, "more": MORE, "zeros": "007", "line": "1_0", "hex": "0x10", "point": "9.5", "none": ""}
+    assert (
+        may_go([node(name, labels={"gen": gen}) for name, gen in gens.items()], **required(labels(compared))) == nodes
+    )
+    selector = NodeSelectorTerm(match_expressions=[msgspec.convert(compared, NodeSelectorRequirement)])
+    assert {name for name, gen in gens.items() if selector.matches({"gen": gen}, name)} == nodes
+
+
 @pytest.mark.parametrize(("term", "nodes"), AFFINITY.values(), ids=AFFINITY.keys())
 def test_required_node_affinity(term, nodes):
     assert may_go(NODES, **required(term)) == nodes
@@ -91,6 +118,25 @@ def test_required_node_affinity(term, nodes):
 def test_one_of_the_terms_is_enough():
     terms = labels(expression("disk", "In", "ssd")), labels(expression("gen", "Lt", "3"))
     assert may_go(NODES, **required(*terms)) == {"ssd", "hdd"}
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ([("a", "b")], CONFLICT),
+        ([("a", "b"), ("b", "c")], CONFLICT),
+        ([("gone",)], "2 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+        ([("a", "b"), ("gone",)], "2 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+    ],
+)
+def test_terms_that_name_two_nodes_at_once_are_said_to_conflict(terms, said):
+    """Source: kubernetes pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go (1.36), PreFilter."""
+    cluster = Cluster()
+    cluster.put_node(node("a"))
+    cluster.put_node(node("b"))
+    named = [fields(*(expression("metadata.name", "In", name) for name in term)) for term in terms]
+    pod_class = cluster.classes.of(pod("p", **required(*named)).spec, "default")
+    assert diagnose(cluster.nodes, Ask(pod_class, 0, 1), DEFAULT_PROFILE).message == f"0/2 nodes are available: {said}."
 
 
 def test_no_terms_match_nothing():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST_DIGITS = 4096
+_LEAST, _MOST = -(2**63), 2**63 - 1
 NAME_FIELD = "metadata.name"
 """The only field that a node selector term may match."""
 
@@ -103,8 +104,14 @@ def _matches(operator: str, values: list[str], value: str | None) -> bool:
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the integer that Gt and Lt read in a value; None where it is none, or longer than any value may be."""
-    return int(text) if len(text) <= _MOST_DIGITS and _INTEGER.fullmatch(text) else None
+    """Return the integer that Gt and Lt read in a value; None where it is none, or more than 64 bits hold.
+
+    Source: kubernetes apimachinery/pkg/labels/selector.go (1.36), Requirement.Matches (strconv.ParseInt).
+    """
+    if len(text) > _MOST_DIGITS or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if _LEAST <= number <= _MOST else None
 
 
 def _compares(operator: str, values: list[str], value: str | None) -> bool:

@@ -145,6 +145,8 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
         return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
+    if node_affinity.names_none(ask.pod_class.spec):
+        return FitError(refusal_message(nodes.count, node_affinity.CONFLICT), 0, ask.required)
     waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem or ask.pod_class.cards.problem
     if waiting:
         return FitError(refusal_message(nodes.count, waiting), 0, ask.required)

@@ -126,7 +126,14 @@ def _name_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) 
 
 NO_NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 NAMED_ELSE = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+CONFLICT = "pod affinity terms conflict"
+"""What is said of a pod whose every term names two nodes at once, of which kube-scheduler asks no node."""
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+
+
+def names_none(spec: PodSpec) -> bool:
+    """Whether the required affinity names nodes, and in no term one that suits all its fields: it can match none."""
+    return _named(spec) == set()
 
 
 def required_matches(spec: PodSpec, nodes: NodeColumns) -> Mask:
