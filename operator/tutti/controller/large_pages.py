@@ -30,7 +30,7 @@ _SIZE: Final = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 _MAPPED: Final = Path("/proc/self/smaps")
 _MADV_HUGEPAGE: Final = 14
 _MADV_COLLAPSE: Final = 25
-_SHARE_IN_USE: Final = 0.75
+_SHARE_IN_USE: Final = 0.9
 """A mapping of which less is in use keeps its small pages: large ones would fill the rest, such as unused stack."""
 _AGAIN_AFTER_SECONDS: Final = 600.0
 """What the heap has grown by since is asked for as well."""
