@@ -121,7 +121,8 @@ class PodsByDevice:
     def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
         """Return the claims that a pod uses, and note them; a pod that has ended uses none.
 
-        One that has a place got it for claims that its status named then: it uses them, whatever that names now.
+        One that is reserved got its place for claims that its status named then: it uses them, whatever that names now.
+        Once it is bound, its status alone says so: nobody else would know it after a restart.
         """
         before = record.device_uses if record is not None else ()
         self._note_left_over(pod.metadata.uid)
@@ -131,7 +132,7 @@ class PodsByDevice:
             return ()
         key = (pod.metadata.namespace, pod.metadata.name)
         now = named = () if pod.terminated else device_uses_of(pod)
-        if record is not None and record.place:
+        if record is not None and record.assumed and not pod.spec.node_name:
             now = _kept(before, named)
         if now != named:
             self._named[key] = named

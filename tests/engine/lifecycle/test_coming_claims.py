@@ -215,3 +215,16 @@ def test_who_names_a_claim_that_is_promised_on_another_node_than_it_can_have_wai
     assert world.where() == {"q": "n1"}
     assert world.devices.taken() == ["n1/gpu-0"]
     assert not world.replay().differences
+
+
+def test_a_bound_pod_uses_what_its_status_names_so_that_a_restart_changes_nothing():
+    world = with_claim_that_its_pod_no_longer_names()
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert world.where() == {"p": "n0"}
+    before = world.engine.state.cluster.pods["default", "p"].device_uses
+    world.restart()
+    world.run()
+    assert world.engine.state.cluster.pods["default", "p"].device_uses == before
+    assert world.devices.taken() == ["n0/gpu-0"]
