@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import mmap
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def entry(head: str, *, size: int = 4096, rss: int = 4096, large: int = 0) -> st
         ("7f0000000000-7f0000400000 ---p 00000000 00:00 0", False),
         ("7f0000000000-7f0000400000 rw-p 00001000 fe:00 260386     /usr/lib/with space.so", False),
         ("7f0000000000-7f0000400000 rw-s 00000000 00:01 7          /dev/shm/x (deleted)", False),
+        ("7f0000000000-7f0000400000 rw-p 00000000 00:01 7          /odd\u2028 \x0cname\ufffd", False),
     ],
 )
 def test_only_memory_of_the_process_alone_is_its_own(head: str, is_ours: bool) -> None:
@@ -101,7 +103,7 @@ def test_what_is_in_memory_is_moved_and_stays_what_it_was() -> None:
         kept[:] = bytes(range(256)) * (16 * MIB // 256)
         address = ctypes.addressof(ctypes.c_char.from_buffer(kept))
         assert in_large_pages(address) == 0
-        moved = ask_for_large_pages()
+        moved = ask_for_large_pages(threading.Event())
         if moved == 0:
             pytest.skip("this system has none to spare")
         assert in_large_pages(address) > 0
@@ -119,7 +121,7 @@ def test_an_administrator_who_wants_none_gets_none(monkeypatch: pytest.MonkeyPat
     (tmp_path / "enabled").write_text("always madvise [never]\n")
     monkeypatch.setattr(large_pages, "_SWITCH", tmp_path / "enabled")
     monkeypatch.setattr(large_pages, "_MAPPED", tmp_path / "unread")
-    assert ask_for_large_pages() == 0
+    assert ask_for_large_pages(threading.Event()) == 0
 
 
 @HAS_SOME
@@ -131,3 +133,13 @@ async def test_the_operator_asks_once_it_has_listed_everything(
         assert said["bytes"] >= LARGE
         text = await asyncio.to_thread(Path(f"/proc/{running.process.pid}/smaps").read_text)
         assert any(found.large for found in mappings(text))
+
+
+@HAS_SOME
+def test_nothing_more_is_moved_once_the_loop_has_ended() -> None:
+    with mmap.mmap(-1, 16 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as kept:
+        kept.madvise(mmap.MADV_NOHUGEPAGE)
+        kept[:] = bytes(16 * MIB)
+        ended = threading.Event()
+        ended.set()
+        assert ask_for_large_pages(ended) == 0

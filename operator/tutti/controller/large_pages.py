@@ -15,6 +15,7 @@ import asyncio
 import ctypes
 import errno
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def mappings(smaps: str) -> Iterator[Mapping]:
     """Yield the writable anonymous mappings of the text of /proc/PID/smaps, whose layout proc_pid_smaps(5) gives."""
     bounds: tuple[int, int] | None = None
     resident = 0
-    for line in smaps.splitlines():
+    for line in filter(None, smaps.split("\n")):  # the name of a mapped file may have other ends of lines in it
         head, *rest = line.split()
         if head == "Rss:":
             resident = int(rest[0]) * 1024
@@ -80,11 +81,14 @@ def worth_asking(found: Mapping, size: int) -> tuple[int, int] | None:
     return (start, end - start) if end > start and in_use and found.large < end - start else None
 
 
-def ask_for_large_pages() -> int:
+def ask_for_large_pages(ended: threading.Event) -> int:
     """Have what this process has in memory moved to large pages, and return how many bytes were moved now.
 
-    Whoever touches a page meanwhile waits until it is copied. What cannot be moved at once, for
-    want of free pages or because the kernel is older than 6.1, is left to the kernel, which does it by and by.
+    Whoever touches a page meanwhile waits until it is copied. What cannot be moved at once, for want of free pages or
+    because the kernel is older than 6.1, is left to the kernel, which does it by and by.
+
+    Args:
+        ended: Set when nothing more is to be moved.
 
     Raises:
         OSError: the kernel has no large pages.
@@ -95,14 +99,18 @@ def ask_for_large_pages() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     moved = 0
-    for found in mappings(_MAPPED.read_text()):
+    for found in mappings(_MAPPED.read_text(errors="replace")):
         where = worth_asking(found, size)
         if where is None:
             continue
         if libc.madvise(*where, _MADV_HUGEPAGE) and ctypes.get_errno() != errno.ENOMEM:  # it has gone meanwhile
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        moved += 0 if libc.madvise(*where, _MADV_COLLAPSE) else where[1] - found.large
-    return moved
+        moved -= found.large  # which are found to be so at once
+        for at in range(where[0], sum(where), size):
+            if ended.is_set():
+                return max(0, moved)
+            moved += 0 if libc.madvise(at, size, _MADV_COLLAPSE) else size
+    return max(0, moved)
 
 
 async def keep_in_large_pages(listed: asyncio.Event) -> None:
@@ -111,16 +119,18 @@ async def keep_in_large_pages(listed: asyncio.Event) -> None:
     Args:
         listed: Set whenever everything was listed; cleared here.
     """
-    await listed.wait()
-    while True:
-        listed.clear()
-        try:
-            moved = await asyncio.to_thread(ask_for_large_pages)
-        except OSError as error:
-            log.info("no_large_pages", error=str(error))
-            return
-        if moved:
-            log.info("large_pages", bytes=moved)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_AGAIN_AFTER_SECONDS):
-                await listed.wait()
+    ended = threading.Event()
+    try:
+        await listed.wait()
+        while True:
+            listed.clear()
+            moved = await asyncio.to_thread(ask_for_large_pages, ended)
+            if moved:
+                log.info("large_pages", bytes=moved)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_AFTER_SECONDS):
+                    await listed.wait()
+    except OSError as error:
+        log.info("no_large_pages", error=str(error))
+    finally:
+        ended.set()  # the loop ends when its threads have
