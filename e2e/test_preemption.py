@@ -56,6 +56,7 @@ def test_an_operator_that_is_killed_while_victims_leave_takes_out_nobody_else(st
     story.wait(lambda: len(story.where("low")) == 8, "every GPU to be in use")
     story.gang("urgent", 2, gpus=2, priority_class=high)
     story.wait(lambda: story.why("urgent").get("gate") == "Victims", "the gang to wait for its victims")
+    story.wait(lambda: len(leaving(story, "low")) == 4, "all four to be told to leave")
 
     story.kill_operator()
     story.start_operator()
