@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import threading
-from collections.abc import Coroutine
 from http import HTTPMethod
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
 import aiohttp
 import yaml
@@ -21,9 +19,7 @@ from aiohttp import web
 from kubernetes import client, config
 from yarl import URL
 
-from e2e.harness.processes import PATIENCE
-
-_T = TypeVar("_T")
+from e2e.harness.aside import Aside
 
 _LOCAL = "127.0.0.1"
 # What each of the two connections says of itself, and what this says anew.
@@ -46,15 +42,14 @@ class Doorway:
         self._kept = 0
         self._over = 0
         self._held = contextlib.AsyncExitStack()
-        self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="doorway", daemon=True)
+        self._aside = Aside("doorway")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._aside.begin()
         with contextlib.ExitStack() as undo:
             undo.callback(self._close)
-            self._write(self._run(self._begin()))
+            self._write(self._aside.run(self._begin()))
             undo.pop_all()
         return self
 
@@ -71,22 +66,12 @@ class Doorway:
         }  # fmt: skip
         self.kubeconfig.write_text(yaml.safe_dump(document))
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Have something done in its thread; returns what comes of it.
-
-        Raises:
-            TimeoutError: It has not been done in time.
-        """
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
-
     def _close(self) -> None:
         """Listen no longer, if it has begun to, and end its thread."""
         try:
-            self._run(self._held.aclose())
+            self._aside.run(self._held.aclose())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._aside.end()
 
     @property
     def kept(self) -> int:
@@ -95,7 +80,7 @@ class Doorway:
 
     def open(self) -> None:
         """Let those through that are kept, unless who asked for them is gone, and all after them."""
-        self._loop.call_soon_threadsafe(self._open.set)
+        self._aside.tell(self._open.set)
 
     async def _begin(self) -> int:
         """Listen; returns the port."""

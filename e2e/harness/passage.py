@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from e2e.harness.processes import PATIENCE, free_ports
-
-_T = TypeVar("_T")
+from e2e.harness.aside import Aside
+from e2e.harness.processes import free_ports
 
 _LOCAL = "127.0.0.1"
 _PART = 2**16
@@ -30,11 +28,10 @@ class Passage:
         self.port, self.beyond = free_ports(2)
         self._within: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="passage", daemon=True)
+        self._aside = Aside("passage")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._aside.begin()
         self.open()
         return self
 
@@ -42,25 +39,15 @@ class Passage:
         try:
             self.shut()
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._aside.end()
 
     def open(self) -> None:
         """Let everybody in from now on."""
-        self._server = self._run(asyncio.start_server(self._pass, _LOCAL, self.port))
+        self._server = self._aside.run(asyncio.start_server(self._pass, _LOCAL, self.port))
 
     def shut(self) -> None:
         """Let nobody in from now on, and cut off who is within."""
-        self._run(self._shut())
-
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Have something done in its thread; returns what comes of it.
-
-        Raises:
-            TimeoutError: It has not been done in time.
-        """
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+        self._aside.run(self._shut())
 
     async def _shut(self) -> None:
         if self._server is not None:
