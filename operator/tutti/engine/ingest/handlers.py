@@ -29,7 +29,7 @@ from tutti.engine.ingest.promises import allowances_changed
 from tutti.engine.lifecycle import (
     binding,
     checks,
-    devices,
+    device_objects,
     eviction,
     limits,
     network_objects,
@@ -179,11 +179,11 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
 
 
 def _device_object_seen(state: IngestState, seen: DeviceObjectSeen) -> None:
-    devices.object_seen(state, seen.found)
+    device_objects.object_seen(state, seen.found)
 
 
 def _device_object_gone(state: IngestState, gone: DeviceObjectGone) -> None:
-    devices.object_gone(state, gone.kind, gone.namespace, gone.name)
+    device_objects.object_gone(state, gone.kind, gone.namespace, gone.name)
 
 
 def _node_topology_seen(state: IngestState, seen: observations.NodeTopologySeen) -> None:
@@ -337,7 +337,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
     observations.ClaimWritten: binding.claim_written,
-    observations.DeviceClaimWritten: devices.device_claim_written,
+    observations.DeviceClaimWritten: device_objects.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
     observations.PodAnnotated: scale_down.annotation_finished,

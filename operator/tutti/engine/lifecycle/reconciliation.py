@@ -15,6 +15,7 @@ from tutti.engine.lifecycle import (
     binding,
     card_binds,
     checks,
+    device_objects,
     devices,
     early_starts,
     eviction,
@@ -117,7 +118,7 @@ def next_held_due(state: LifecycleState) -> float | None:
     """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
     times = (
         permits.next_permit_due(state),
-        devices.next_late_due(state),
+        device_objects.next_late_due(state),
         next_telling_due(state),
         next_claim_due(state),
         card_binds.next_answer_due(state),
@@ -127,7 +128,7 @@ def next_held_due(state: LifecycleState) -> float | None:
 
 def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
-    devices.pass_time(state)
+    device_objects.pass_time(state)
     free_claims_of_ended(state)
     remove_left_over(state)
     watch_pools(state)
