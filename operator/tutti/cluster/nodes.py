@@ -23,7 +23,8 @@ from tutti.cluster.cards.holders import CardHolders
 from tutti.cluster.classes import PodClass
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
-from tutti.cluster.devices.state import DeviceState, NodeView
+from tutti.cluster.devices.columns import NodeView
+from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.devices.zones import ZonesAhead
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.load import LoadColumns

@@ -13,7 +13,8 @@ from tutti.api.core import Node
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import DeviceNeeds, DeviceUse
-from tutti.cluster.devices.state import DeviceState, NodeView
+from tutti.cluster.devices.columns import NodeView
+from tutti.cluster.devices.state import DeviceState
 from tutti.kube.decoding import object_decoder
 from tutti.kube.resources import NODES, APIResource
 from tutti_bench.objects import Refused

@@ -84,7 +84,7 @@ class Scene:
         state, needs = self.cluster.nodes.devices, ask.pod_class.devices
         columns = state.columns(needs, self.cluster.nodes.device_view(needs))
         ((program, _),) = columns.programs
-        whole = state._projection(program.reads, program.compares, 0)
+        whole = state._programs._projection(program.reads, program.compares, 0)
         whole.refresh(state.rows, len(self.cluster.nodes))
         for row in range(len(self.cluster.nodes)):
             offer: Offer = whole.offers[int(whole.situation_of[row])]

@@ -55,7 +55,7 @@ def as_looked_at_anew(scene: Scene) -> None:
     for row in range(len(rows.own)):
         held = tuple(state.ledger.use(pool) for pool in rows.own[row])
         assert rows.own_uses[row] == held == used.setdefault(int(rows.used[row]), held)
-    for projection in state._projections.values():
+    for projection in state._programs._projections.values():
         projection.refresh(rows, len(nodes))
         for row, own in enumerate(rows.own):
             if not rows.shared[row].pools.pools:

@@ -6,9 +6,8 @@ from the node when a pod is put there (`allot`), inside the transaction that tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -31,119 +30,26 @@ from tutti.cluster.devices.asks import (
 )
 from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
+from tutti.cluster.devices.columns import DeviceColumns, NodeView
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
+from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, with_extended
 from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
-from tutti.cluster.devices.offers import DeviceFault, Verdict
+from tutti.cluster.devices.offers import DeviceFault
+from tutti.cluster.devices.program_book import AHEAD, ProgramBook
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
-from tutti.cluster.devices.projections import MANY, DeviceProjection
+from tutti.cluster.devices.projections import MANY
 from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
-from tutti.cluster.devices.zones import ZonesAhead
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | DeviceTaintRule
 DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule"]
 
 PodKey = tuple[str, str]
-Mask = NDArray[np.bool_]
 
-_MOST_PROGRAMS: Final = 1024
-_MOST_PROJECTIONS: Final = 64
 _MOST_NEEDS: Final = 4096
-_MOST_AHEAD: Final = 32
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-
-
-class NodeView(NamedTuple):
-    """The columns of nodes that devices are matched with.
-
-    Attributes:
-        names: The node of each row, "" where there is none.
-        version: Is another whenever names or labels are.
-        unoffered: For extended resources that devices can stand in for, bool[rows]: which nodes do not offer them.
-        offered: Is another whenever that may be.
-        zones: To which NUMA zones the next pods go that ask, where devices are to be near their cores.
-    """
-
-    names: Sequence[str]
-    labels: Sequence[Mapping[str, str]]
-    version: int
-    unoffered: Mapping[str, Mask]
-    offered: int = 0
-    zones: ZonesAhead | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceColumns:
-    """What the claims of a class that have no devices find on each row; to be looked at before anything is taken.
-
-    Attributes:
-        count: How many rows.
-        programs: The programs that were asked, and where: bool[rows], on each row one at most. Elsewhere nothing is
-            asked for.
-        sole: The program that is asked on all rows, if one is.
-    """
-
-    count: int
-    programs: Sequence[tuple[DeviceProgram, Mask]]
-    sole: DeviceProgram | None
-
-    @property
-    def fits(self) -> Mask:
-        """bool[rows]: where they can be fulfilled."""
-        if self.sole is not None:
-            return self.sole.fits(self.count)
-        out = np.ones(self.count, dtype=np.bool_)
-        for program, where in self.programs:
-            np.copyto(out, program.fits(self.count), where=where)
-        return out
-
-    @property
-    def rank(self) -> NDArray[np.int64]:
-        """int64[rows]: what the chosen ways count in the score."""
-        return self._scores(DeviceProgram.ranks)
-
-    @property
-    def tightness(self) -> NDArray[np.int64]:
-        """int64[rows]: how tight the chosen devices fit, 0 to 100."""
-        return self._scores(DeviceProgram.tightness)
-
-    @property
-    def is_faulty(self) -> bool:
-        """Whether of any row it cannot be told."""
-        return any(one.has_faults and bool((one.faulty(self.count) & where).any()) for one, where in self.programs)
-
-    def _scores(self, of: Callable[[DeviceProgram, int], NDArray[np.int64]]) -> NDArray[np.int64]:
-        if self.sole is not None:
-            return of(self.sole, self.count)
-        out = np.zeros(self.count, dtype=np.int64)
-        for program, where in self.programs:
-            np.copyto(out, of(program, self.count), where=where)
-        return out
-
-    def verdict(self, row: int) -> Verdict | None:
-        """Return what was found on a row; None where nothing is asked for."""
-        return next((program.at(row) for program, where in self.programs if where[row]), None)
-
-
-class _Asked(NamedTuple):
-    """Who was asked last, and when.
-
-    Attributes:
-        needs: What for.
-        setting: What there was: versions of nodes, of rows and of what drivers publish, how many rows, and what time.
-        zones: To which NUMA zones they go.
-        stamp: Of the rows: with another one something else is taken.
-        asked: The programs that were asked, and where; another list when they have been brought up to date.
-    """
-
-    needs: DeviceNeeds
-    setting: tuple[float, ...]
-    zones: ZonesAhead | None
-    stamp: int
-    asked: list[tuple[DeviceProgram, Mask]]
 
 
 class DeviceState:
@@ -169,12 +75,9 @@ class DeviceState:
         self.tight_schedulers: frozenset[str] = frozenset()
         self.near_schedulers: frozenset[str] = frozenset()
         self._islands = DeviceIslands(self.rows)
-        self._last: _Asked | None = None
         self._expressions = Expressions()
+        self._programs = ProgramBook(self.catalog, self.book, self.rows, self._expressions)
         self.quota = DeviceQuota(self.catalog, self._expressions)
-        self._programs: dict[Hashable, DeviceProgram] = {}
-        self._projections: dict[tuple[frozenset[str] | None, frozenset[str], int], DeviceProjection] = {}
-        self._numbers = 0
         self._needs: dict[bytes, DeviceNeeds] = {}
         self._conflicts: dict[tuple[str, str], str] = {}
 
@@ -323,7 +226,7 @@ class DeviceState:
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
         if not self.rows.shared_pools():
             return False
-        return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
+        return any(program.moves(self.rows) for program, _ in self._programs.asked(needs, nodes))
 
     def islands(self, names: frozenset[str], nodes: NodeView) -> NDArray[np.int64]:
         """Return int64[rows]: which nodes have devices that are linked, by attributes of these names (`islands.py`)."""
@@ -333,7 +236,7 @@ class DeviceState:
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
         current = self.current(needs)
-        programs = self._asked(current, nodes)
+        programs = self._programs.asked(current, nodes)
         sole = programs[0][0] if len(programs) == 1 and not current.extended else None
         return DeviceColumns(len(nodes.names), programs, sole)
 
@@ -342,11 +245,7 @@ class DeviceState:
         now = self.current(needs)
         if not (now.claims or now.extended):
             return SearchLength.SHORT
-        variants = [claims for claims, _ in _variants(now, nodes.unoffered, len(nodes.names))]
-        key = nodes.zones.key if nodes.zones is not None else b""
-        mine = [self._programs.get((one, now.tight, pods, key)) for one in variants for pods in (1, _MOST_AHEAD)]
-        lengths = [one.length_at(self.book.now) for one in mine if one is not None]
-        return max(lengths, default=SearchLength.SHORT)
+        return self._programs.length_of_search(now, nodes)
 
     def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`.
@@ -354,7 +253,7 @@ class DeviceState:
         Where nodes share devices that are asked for, it is told as if no other gave any away, and of few pods only.
         """
         count = len(nodes.names)
-        asked = self._asked(needs, nodes, pods=_MOST_AHEAD if self.moves(needs, nodes) else 1)
+        asked = self._programs.asked(needs, nodes, pods=AHEAD if self.moves(needs, nodes) else 1)
         if len(asked) == 1 and not needs.extended:
             return asked[0][0].room(count, most)
         room = np.full(count, UNLIMITED, dtype=np.int64)
@@ -395,7 +294,7 @@ class DeviceState:
         shares = [one.shared for one in needs.claims if one not in current.claims]
         names, taking, allotted = nodes.names, list[str](), list[Allotments]()
         apart = self.rows.are_apart
-        for program, where in self._asked(current, nodes):
+        for program, where in self._programs.asked(current, nodes):
             asking = where[rows]
             for (situation, count), those in _alike(program.verdict_of, rows[asking], counts[asking]):
                 verdicts, pools_of = program.in_turn(situation, count), program.projection.pools_of(self.rows, those)
@@ -428,67 +327,6 @@ class DeviceState:
         assert found is not None  # asked before
         return found
 
-    def _asked(self, needs: DeviceNeeds, nodes: NodeView, *, pods: int = 1) -> list[tuple[DeviceProgram, Mask]]:
-        """Return the programs of what is asked for, brought up to date, and where each is asked.
-
-        With `pods`, those that tell of so many pods one after another what they find of devices that nodes share.
-        """
-        count = len(nodes.names)
-        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        setting = (nodes.version, nodes.offered, count, self.rows.version, self.catalog.version, self.book.now)
-        last = self._last
-        same = last is not None and last.needs is needs and last.setting == setting and last.zones is nodes.zones
-        if last is not None and same and pods == 1:
-            if last.stamp != self.rows.stamp:  # only what is taken is another
-                for program, _ in last.asked:
-                    program.refresh(program.projection, self.rows, count, self.book.now)
-                last = self._last = last._replace(stamp=self.rows.stamp, asked=list(last.asked))
-            return last.asked
-        out: list[tuple[DeviceProgram, Mask]] = []
-        for claims, where in _variants(needs, nodes.unoffered, count):
-            if claims:
-                program = self._program(claims, nodes.zones, tight=needs.tight, pods=pods)
-                projection = self._projection(program.reads, program.compares, program.width)
-                seen = projection if nodes.zones is None else program.beside(projection, nodes.zones)
-                program.refresh(seen, self.rows, count, self.book.now)
-                out.append((program, where))
-        if pods == 1:
-            self._last = _Asked(needs, setting, nodes.zones, self.rows.stamp, out)
-        return out
-
-    def _program(
-        self, claims: tuple[ClaimAsk, ...], zones: ZonesAhead | None, *, tight: bool, pods: int
-    ) -> DeviceProgram:
-        key = (claims, tight, pods, zones.key if zones is not None else b"")
-        known = self._programs.get(key)
-        if known is None:
-            if len(self._programs) >= _MOST_PROGRAMS:
-                self._programs.clear()
-                self._last = None
-            zoned = zones is not None
-            known = DeviceProgram(claims, self._expressions, tight=tight, pods=pods, zoned=zoned)
-            self._programs[key] = known
-        return known
-
-    def _projection(self, reads: frozenset[str] | None, compares: frozenset[str], width: int) -> DeviceProjection:
-        """Return what those see who look at attributes and capacities of these names, and compare those of others.
-
-        They ask for `width` devices at most; 0: for all there are.
-        """
-        width = width if self.rows.commons() else 0
-        seen = None if reads is None else reads & self.catalog.names
-        compared = frozenset() if seen is None else compares & self.catalog.names - seen
-        known = self._projections.get((seen, compared, width))
-        if known is None:
-            if len(self._projections) >= _MOST_PROJECTIONS:
-                self._projections.clear()
-                self._last = None
-                self.rows.forget_projections()
-            self._numbers += 1
-            known = DeviceProjection(self._numbers, seen, compared, width=width)
-            self._projections[seen, compared, width] = known
-        return known
-
 
 def _alike(
     situation_of: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]
@@ -501,18 +339,3 @@ def _alike(
     for row, met in zip(those, zip(situations.tolist(), counts.tolist(), strict=True), strict=True):
         found.setdefault(met, []).append(row)
     return found.items()
-
-
-def _variants(needs: DeviceNeeds, unoffered: Mapping[str, Mask], count: int) -> list[tuple[tuple[ClaimAsk, ...], Mask]]:
-    """Return the claims that ask, and where: nodes that offer an extended resource themselves are not asked for it."""
-    if not needs.extended:
-        return [(needs.claims, np.ones(count, dtype=np.bool_))]
-    code = np.zeros(count, dtype=np.int64)
-    for at, one in enumerate(needs.extended):
-        code |= (~unoffered[one.resource]).astype(np.int64) << at
-    out = []
-    for bits in np.unique(code).tolist():
-        served = [one.resource for at, one in enumerate(needs.extended) if bits >> at & 1]
-        extra = extended_claim(needs.extended, served)
-        out.append((needs.claims if extra is None else (*needs.claims, extra), code == bits))
-    return out
