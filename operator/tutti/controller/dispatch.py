@@ -7,7 +7,7 @@ one object, and each object has one writer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -18,7 +18,6 @@ from tutti.api import throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.frameworks import KindTable
-from tutti.api.model import API_VERSION
 from tutti.controller.bind_line import BindLine
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.extender_calls import ExtenderCalls
@@ -71,23 +70,34 @@ from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, BindOutcome, BindResult, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
-from tutti.kube.errors import ApiError, WireError
+from tutti.kube.errors import WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.extended_claims import ExtendedClaimWriter
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.owner_writer import OwnerWriter
+from tutti.kube.pod_group_writer import PodGroupWriter
 from tutti.kube.provisioning_writer import ProvisioningWriter
 from tutti.kube.resources import PODS, APIResource
-from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
 log = structlog.get_logger(__name__)
 
-_POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND
 _OF_OWNERS: Final = (StartOwner, SuspendOwner)
+
+Change = (
+    Deactivate
+    | AnnotatePod
+    | StartOwner
+    | SuspendOwner
+    | CreateProvisioning
+    | DeleteProvisioning
+    | CreatePodGroup
+    | DeletePodGroup
+)
+"""What changes one object, and is answered by what became of it."""
 
 
 class Drained(NamedTuple):
@@ -138,6 +148,7 @@ class Dispatch:
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._owners = OwnerWriter(client, kinds, fence=fence)
         self._annotator = PodAnnotator(client, fence=fence)
+        self._pod_groups = PodGroupWriter(client, OUR_RESOURCES["PodGroup"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         turns = ClaimTurns()
         self._device_claims = DeviceClaimWriter(client, fence=fence, turns=turns)
@@ -193,6 +204,8 @@ class Dispatch:
                 | SuspendOwner()
                 | CreateProvisioning()
                 | DeleteProvisioning()
+                | CreatePodGroup()
+                | DeletePodGroup()
             ):
                 self._spawn(self._guard(decision, self._change(decision)))
             case SetPodCondition() | KeepAdmission():
@@ -201,10 +214,6 @@ class Dispatch:
                 self._put_status(decision)
             case EmitEvent():
                 self.record(decision)
-            case CreatePodGroup():
-                self._spawn(self._guard(decision, self._create(decision)))
-            case DeletePodGroup():
-                self._spawn(self._guard(decision, self._delete(decision)))
             case AskExtender():
                 self._spawn(self._guard(decision, self._extending.ask(decision)))
             case NotePluginFault() | NoteFault():
@@ -304,12 +313,12 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _change(
-        self, wanted: Deactivate | AnnotatePod | StartOwner | SuspendOwner | CreateProvisioning | DeleteProvisioning
-    ) -> None:
-        """Set a Workload inactive, annotate a pod, start or suspend what makes pods, or ask for nodes."""
+    async def _change(self, wanted: Change) -> None:
+        """Set a Workload inactive, annotate a pod, start or suspend what makes pods, ask for nodes, or make a gang."""
         if isinstance(wanted, CreateProvisioning | DeleteProvisioning):
             self._observe(await self._provisioning.write(wanted))
+        elif isinstance(wanted, CreatePodGroup | DeletePodGroup):
+            self._observe(await self._pod_groups.write(wanted))
         elif isinstance(wanted, AnnotatePod):
             self._observe(await self._annotator.annotate(wanted))
         elif isinstance(wanted, Deactivate):
@@ -367,51 +376,6 @@ class Dispatch:
                 "checks_not_reset", kind=reset.kind, namespace=reset.namespace, name=reset.name, error=str(error)
             )
         self._observe(ChecksReset(reset.kind, reset.namespace, reset.name, reset.round, done))
-
-    async def _create(self, create: CreatePodGroup) -> None:
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": "PodGroup",
-            "metadata": {
-                "name": create.name,
-                "namespace": create.namespace,
-                "labels": create.labels,
-                "ownerReferences": [{**msgspec.to_builtins(owner), "controller": False} for owner in create.owners],
-            },
-            "spec": create.spec,
-        }
-        done = await self._write("POST", create.namespace, create.name, document)
-        self._observe(PodGroupWritten(create.namespace, create.name, done))
-
-    async def _delete(self, delete: DeletePodGroup) -> None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": delete.uid}}
-        done = await self._write("DELETE", delete.namespace, delete.name, options)
-        self._observe(PodGroupWritten(delete.namespace, delete.name, done))
-
-    async def _write(self, method: str, namespace: str, name: str, document: Mapping[str, Any]) -> bool:
-        """Create or delete a PodGroup; that it is there, or gone, already is as good as having done it.
-
-        Any other conflict is none of these: whether there is another of that name now will be observed.
-
-        Returns:
-            Whether it is so now.
-        """
-        path = _POD_GROUPS.path(namespace, None if method == "POST" else name)
-        body = msgspec.json.encode(document)
-
-        async def attempt() -> bytes:
-            return await self._client.write(PriorityLevel.STATUS, method, path, body=body, fence=self._fence)
-
-        try:
-            await retrying(attempt)
-        except WireError as error:
-            so_already = "AlreadyExists" if method == "POST" else "NotFound"
-            if not (isinstance(error, ApiError) and error.reason == so_already):
-                log.error(  # noqa: TRY400 - the reason is in the answer, not in our stack
-                    "pod_group_not_written", method=method, namespace=namespace, name=name, error=str(error)
-                )
-                return False
-        return True
 
 
 def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noqa: PLR0911 - one answer per decision
