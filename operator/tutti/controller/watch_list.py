@@ -3,7 +3,7 @@
 All pods of the cluster come in one watch. Those of other schedulers hold room on nodes, and while they wait they may
 belong to a group of ours by mistake or be promised a node; ends of ours must be seen. So only others' finished pods
 could be left out: at most 12,500, as many as a control plane keeps, which is not worth a second watch for every event
-to be matched against (docs/performance-changes.md).
+to be matched against (docs/performance/in-vain.md).
 
 Kinds of other projects, which say how large gangs are or own pods, are watched where and while they are served.
 """

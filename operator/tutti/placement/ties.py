@@ -10,7 +10,7 @@ have in use.
 
 Pods that ask for something are spread by the scores. Where these do not tell nodes apart, because they count whole
 percents or no devices, the first is taken, so that what is left stays in one piece for those who ask for much of it. To
-spread these, too, made the jobs of examples/simulate wait longer (docs/performance-changes.md). Whoever asks for
+spread these, too, made the jobs of examples/simulate wait longer (docs/performance/in-vain.md). Whoever asks for
 nothing takes the first, too, where fuller nodes are worth more (MostAllocated, or a shape by which a full node scores
 more than an empty one): there pods are to gather. Members of a gang whose devices are linked have an order of their own
 (`device_links.py`).
