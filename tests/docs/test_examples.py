@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -18,7 +18,11 @@ from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.model import API_VERSION
 from tutti.cli.main import cli
-from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse, ForecastWorkload
+from tutti.cli.views.forecast.model import Course, Forecast
+from tutti.cli.views.gangs import GangView
+from tutti.cli.views.nodes import Top
+from tutti.cli.views.queues import QueueDetails
+from tutti.cli.views.quota_tree import Branch
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -60,15 +64,34 @@ def paths() -> set[str]:
     return found
 
 
-ANSWER_FIELDS = {
-    field.encode_name for kind in (Forecast, ForecastWorkload, ForecastCourse) for field in msgspec.structs.fields(kind)
-}
+ANSWERS = (Forecast, Branch, QueueDetails, GangView, Top)
+"""What `tutti what-if`, `queue`, `gangs` and `top nodes` answer in JSON."""
+
+
+def fields_of(*kinds: type[msgspec.Struct]) -> set[str]:
+    """The names in JSON of the fields of these answers, and of all that is in them."""
+    seen, left = set[Any](), [*kinds]
+    while left:
+        kind = left.pop()
+        seen.add(kind)
+        types = {field.type for field in msgspec.structs.fields(kind)}
+        parts = {part for one in types for part in (one, *get_args(one))}
+        left += [part for part in parts - seen if isinstance(part, type) and issubclass(part, msgspec.Struct)]
+    return {field.encode_name for kind in seen for field in msgspec.structs.fields(kind)}
+
+
+def words_for_programs(page: str) -> set[str]:
+    """What a page names in what it says to programs, field by field: `waiting[].startsAt` is startsAt."""
+    text = (ROOT / "docs" / "howto" / page).read_text("utf-8").partition("\n## For programs")[2]
+    return set(re.findall(r"`(?:\w*(?:\[\])?\.)?(\w+)(?:\[\])?`", text))
 
 
 def test_the_page_of_what_if_has_every_field_of_its_answer_and_every_course() -> None:
-    text = (ROOT / "docs" / "howto" / "what-if.md").read_text("utf-8").partition("## For programs")[2]
-    words = set(re.findall(r"`(?:workloads\[\])?\.?(\w+)(?:\[\])?`", text))
-    assert {*ANSWER_FIELDS, *(course.value for course in Course)} <= words
+    assert {*fields_of(Forecast), *(course.value for course in Course)} <= words_for_programs("what-if.md")
+
+
+def test_the_page_of_queues_gangs_and_nodes_has_every_field_of_their_answers() -> None:
+    assert fields_of(*ANSWERS[1:]) <= words_for_programs("look.md")
 
 
 def test_every_field_that_is_named_is_one_of_ours() -> None:
@@ -91,7 +114,8 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known |= set(re.findall(r"(?m)^\| `([\w.]+)` \|", (ROOT / "manifests" / "chart" / "README.md").read_text("utf-8")))
     known |= {"details.passedUpSince"}  # of what a workload waits for
     known |= {"spec.resourceClaims", "knownMigGeometries", "migProfileAllowlist"}  # of pods, and of HAMi
-    known |= {*ANSWER_FIELDS, "workloads.before"}  # of what `tutti what-if` answers
+    answers = {*fields_of(*ANSWERS), "workloads.before"}
+    known |= answers | {f"{one}.{field}" for one in answers for field in answers}  # of what commands answer in JSON
     named = r"`([a-z][A-Za-z]*(?:\[\])?(?:\.[a-z][A-Za-z]*(?:\[\])?)+|[a-z]+[A-Z][A-Za-z]*)(?::[^`]*)?`"
     told = ("concepts", "howto", "operations")
     pages = [page for page in MADE_BY_HAND if page.parent.name in told or page.stem in ("fairness", "lifecycle")]

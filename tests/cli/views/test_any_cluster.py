@@ -109,7 +109,7 @@ def test_every_view_has_an_answer_that_adds_up(made: list[Json]) -> None:
     for one in found.models:
         assert sum(size * many for size, many in one.holes.items()) == one.free
         assert one.fits[1] == one.free
-    for drawn in (draw_forest(roots, {GPU}), draw_top(found, by_node=True), draw_gangs(gangs(asked), asked.at)):
+    for drawn in (draw_forest(roots, {GPU}), draw_top(found), draw_gangs(gangs(asked), asked.at)):
         assert plain(drawn).strip()
 
 

@@ -40,6 +40,24 @@ def test_a_resource_that_no_queue_has_is_told(kubeconfig):
     assert answer.output == "tutti queue: no queue has quota of nvidia.com/gqu; there is: cpu, memory, nvidia.com/gpu\n"
 
 
+def test_a_resource_that_no_node_offers_is_told(kubeconfig):
+    answer = called(kubeconfig, "top", "nodes", "--resource", "nvidia.com/gpu", "--resource", "nvidia.com/gqu")
+
+    assert answer.exit_code == 1
+    assert (
+        answer.output == "tutti top nodes: no node offers nvidia.com/gqu; there is: cpu, memory, nvidia.com/gpu, pods\n"
+    )
+
+
+def test_where_models_alone_are_wanted_programs_are_told_no_nodes_either(kubeconfig):
+    both, alone = (
+        json.loads(called(kubeconfig, "top", "nodes", *more, "-o", "json").output) for more in ([], ["--models"])
+    )
+
+    assert both["nodes"]
+    assert alone == {**both, "nodes": [], "cards": []}
+
+
 def test_a_node_that_can_be_drained_is_told_apart_by_the_exit_code(kubeconfig):
     assert [called(kubeconfig, "drain-check", node).exit_code for node in ("a100-2", "a100-4", "none")] == [0, 1, 1]
 

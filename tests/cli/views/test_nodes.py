@@ -99,7 +99,7 @@ def test_a_node_whose_offer_cannot_be_read_is_told_with_what_is_wrong():
     state = scene.told([node, scene.node("a", "m", "r")]).stock().state
     found = top(state, devices(state))
     drawn = io.StringIO()
-    Console(file=drawn, width=120, color_system=None).print(draw_top(found, by_node=False))
+    Console(file=drawn, width=120, color_system=None).print(draw_top(found))
 
     assert [(one.node, "'many' is not a quantity" in one.problem) for one in found.unreadable] == [("odd", True)]
     assert "'many' is not a quantity" in drawn.getvalue()
@@ -121,7 +121,7 @@ def test_cards_that_pods_share_are_told_with_their_holes():
     ]
     assert found.all_cards == CardSum(3, 1, 48000, 10000, 22000, 16000, 27)
     page = Console(width=160, file=io.StringIO())
-    page.print(draw_top(found, by_node=True))
+    page.print(draw_top(found))
     drawn = page.file.getvalue()
     assert "the largest hole is 16000 MiB, and 27 % of what is free is on cards that somebody uses" in drawn
     assert "60/100" in drawn

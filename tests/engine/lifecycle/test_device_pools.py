@@ -126,7 +126,7 @@ def test_pools_in_trouble_stand_below_the_nodes():
     found = top(world.engine.state, ["cpu"])
 
     assert [(one.driver, one.pool, one.problem) for one in found.pools] == [(DRIVER, "p", "device a is in it twice")]
-    assert draw_top(found, by_node=True) is not None
+    assert draw_top(found) is not None
 
 
 def test_a_class_whose_selector_cannot_be_read_says_so_once():

@@ -178,7 +178,7 @@ class ViewOptions:
 
 
 def view(function: F) -> F:
-    """Give a command the options that say how to reach the cluster and how to answer, handed over as a `Way`."""
+    """Give a command the options that say how to reach the cluster and how to answer, handed over as `ViewOptions`."""
 
     @click.option("--kubeconfig", type=_PATH, help="File that says how to reach the cluster.")
     @click.option("--context", help="Context of the kubeconfig; its current one if not given.")

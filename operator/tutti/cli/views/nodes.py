@@ -152,12 +152,16 @@ class Top(msgspec.Struct, frozen=True, rename="camel"):
     unreadable: tuple[NodeInTrouble, ...] = ()
 
 
+def offered(state: CoreState) -> list[str]:
+    """Return the resources that any node offers, by name."""
+    nodes = state.cluster.nodes
+    is_offered = nodes.allocatable.sum(axis=0) > 0
+    return sorted(name for column, name in enumerate(nodes.resource_index.names) if is_offered[column])
+
+
 def devices(state: CoreState) -> list[str]:
     """Return the resources of devices that any node offers, by name; cpu and memory where there are none."""
-    nodes = state.cluster.nodes
-    offered = nodes.allocatable.sum(axis=0) > 0
-    found = [name for column, name in enumerate(nodes.resource_index.names) if "/" in name and offered[column]]
-    return sorted(found) or ["cpu", "memory"]
+    return [name for name in offered(state) if "/" in name] or ["cpu", "memory"]
 
 
 def top(
@@ -198,6 +202,11 @@ def top(
     told = _sum_of(cards) if cards else None
     unreadable = tuple(NodeInTrouble(name, why) for name, why in sorted(state.cluster.unreadable.items()))
     return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)), cards, told, unreadable)
+
+
+def models_of(found: Top) -> Top:
+    """Return the same without single nodes and cards."""
+    return msgspec.structs.replace(found, nodes=(), cards=())
 
 
 def _in_shard(use: NodeUse, shard: str) -> NodeUse:
@@ -294,14 +303,14 @@ def _model(labels: Mapping[str, str], label: str | None) -> str:
 _CELLS = 16
 
 
-def draw_top(found: Top, *, by_node: bool, page: PageWidth = WIDE) -> RenderableType:
-    """Draw what models offer, then, where that is wanted, each node."""
+def draw_top(found: Top, page: PageWidth = WIDE) -> RenderableType:
+    """Draw what models offer, then each node and card, as far as these are told of."""
     parts: list[RenderableType] = [_models(found, page) if found.models else Text("No node offers any of that.")]
-    if by_node and found.models:
+    if found.nodes:
         parts += [Text(), _nodes(found, page)]
     if found.all_cards is not None:
         parts += [Text(), _card_sum(found.all_cards)]
-        if by_node:
+        if found.cards:
             parts.append(_card_table(found.cards, page))
     if found.pools:
         parts += [Text(), _pools_in_trouble(found, page)]

@@ -7,8 +7,8 @@ import time
 import click
 
 from tutti.cli.grouping import CommandGroup
-from tutti.cli.views.command_line import ViewOptions, view
-from tutti.cli.views.nodes import devices, draw_top, top
+from tutti.cli.views.command_line import NO, ViewOptions, fail, view
+from tutti.cli.views.nodes import devices, draw_top, models_of, offered, top
 from tutti.cli.views.plugin_costs import draw_costs, plugin_costs
 
 
@@ -28,7 +28,12 @@ def nodes(way: ViewOptions, *, resources: tuple[str, ...], label: str | None, mo
     way.require(asked)
     state = asked.stock().state
     found = top(state, resources or devices(state), label, lambda node: asked.shard_of("Node", node))
-    way.show(found, lambda page: draw_top(found, by_node=not models, page=page))
+    known = offered(state)
+    lacking = sorted({*resources} - {*known})
+    if known and lacking and not found.unreadable:  # these may be what offers it, and the answer says what is wrong
+        fail(f"no node offers {', '.join(lacking)}; there is: {', '.join(known)}", NO)
+    told = models_of(found) if models else found
+    way.show(told, lambda page: draw_top(told, page))
 
 
 @command.command("plugins")
