@@ -1,11 +1,13 @@
 """Days at random: work comes and goes, and nodes, members, quota and the operator are taken away in any order.
 
 What must hold in the end does not depend on the day: no node has more than fits, no gang is there in part, and all
-work gets its turn. A day is drawn from its seed; `TUTTI_DAYS=10:20` tells others than those of every run.
+work gets its turn. A day is drawn from its seed; `TUTTI_DAYS=10:20` tells others than those of every run, and
+`TUTTI_STEPS=70` makes them longer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -13,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -22,11 +25,14 @@ from e2e.harness.machines import GPUS
 from e2e.harness.power import SOON, Power
 from e2e.harness.story import Story
 
-STEPS = 16
+STEPS = int(os.environ.get("TUTTI_STEPS", "16"))
 QUEUES = "ab"
 OF_EACH = 4
 """GPUs of a queue; both together have what there is on four nodes."""
 RACK = "e2e.example.com/rack"
+FLOODED = "e2e.example.com/flooded"
+HELD = "e2e.example.com/held"
+"""A finalizer that keeps a pod from going."""
 _FIRST, _, _LAST = os.environ.get("TUTTI_DAYS", "1:3").partition(":")
 
 
@@ -36,6 +42,7 @@ class Day:
 
     Attributes:
         crews: How many members each gang needs that is to run.
+        groups: The spec of each one's PodGroup, to make it anew.
         events: What has happened, for whoever reads how it failed.
     """
 
@@ -43,16 +50,22 @@ class Day:
     power: Power
     draw: random.Random
     crews: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     dead: str = ""
     cordoned: str = ""
+    flooded: str = ""
+    stopped: str = ""
+    ungrouped: str = ""
 
     def goes_by(self) -> None:
         """Let so much happen, one thing soon after the other."""
         happens: dict[Callable[[], str], int] = {
             self.comes: 6, self.leaves: 2, self.loses_a_member: 3, self.has_a_node_die: 2, self.has_it_back: 2,
             self.is_cordoned: 1, self.is_open_again: 1, self.has_the_operator_killed: 2, self.has_it_stand_still: 1,
-            self.has_another_quota: 2, self.has_the_server_killed: 1,
+            self.has_another_quota: 2, self.has_the_server_killed: 1, self.is_drained: 1, self.is_flooded: 1,
+            self.dries_up: 1, self.has_a_queue_stopped: 1, self.has_it_go_on: 1, self.grows_or_shrinks: 2,
+            self.loses_its_group: 1, self.has_its_group_back: 2, self.has_a_pod_held: 1, self.has_all_let_go: 1,
         }  # fmt: skip
         for _ in range(STEPS):
             (what,) = self.draw.choices(list(happens), list(happens.values()))
@@ -70,7 +83,7 @@ class Day:
             group["schedulingConstraints"] = {"topology": [{"key": RACK, "mode": "Required"}]}
         group["priorityClassName"] = f"{self.story.namespace}-{priority}"
         self.story.crew(name, size, queue=self._named(queue), **group)
-        self.crews[name] = least
+        self.crews[name], self.groups[name] = least, {**group, "queueName": self._named(queue)}
         return f"{name} of {least} to {size} comes to {queue}, {priority}{', for one rack' if together else ''}"
 
     def leaves(self) -> str:
@@ -88,7 +101,109 @@ class Day:
             client.AppsV1Api(api).delete_namespaced_deployment(name, namespace, propagation_policy="Background")
         else:
             client.BatchV1Api(api).delete_namespaced_job(name, namespace, propagation_policy="Background")
-        self.story.remove("PodGroup", name)
+        if name == self.ungrouped:
+            self.ungrouped = ""
+        else:
+            self.story.remove("PodGroup", name)
+
+    def grows_or_shrinks(self) -> str:
+        if not self.crews:
+            return ""
+        name = self.draw.choice(sorted(self.crews))
+        size = self.draw.randint(self.crews[name], 4)
+        api, namespace = self.story.api, self.story.namespace
+        if self.story.cluster.replica_sets:
+            client.AppsV1Api(api).patch_namespaced_deployment_scale(name, namespace, {"spec": {"replicas": size}})
+        else:
+            client.BatchV1Api(api).patch_namespaced_job(name, namespace, {"spec": {"parallelism": size}})
+        return f"{name} is to have {size}"
+
+    def loses_its_group(self) -> str:
+        if not self.crews or self.ungrouped:
+            return ""
+        self.ungrouped = self.draw.choice(sorted(self.crews))
+        self.story.remove("PodGroup", self.ungrouped)
+        return f"the PodGroup of {self.ungrouped} is deleted"
+
+    def has_its_group_back(self) -> str:
+        name, self.ungrouped = self.ungrouped, ""
+        if not name:
+            return ""
+        with _gone():  # the operator may show the pods that name a group as one by now
+            self.story.remove("PodGroup", name)
+        self.story.object("PodGroup", name, self.groups[name])
+        return f"the PodGroup of {name} is made anew"
+
+    def has_a_pod_held(self) -> str:
+        living = sorted(self.story.living("crew"))
+        if not living:
+            return ""
+        pod, core, namespace = self.draw.choice(living), self.story.core, self.story.namespace
+        with _gone():
+            core.patch_namespaced_pod(pod, namespace, {"metadata": {"finalizers": [HELD]}})
+            core.delete_namespaced_pod(pod, namespace)
+        return f"{pod} is deleted, and somebody's finalizer keeps it"
+
+    def has_all_let_go(self) -> str:
+        held = [pod.metadata.name for pod in self.story.pods("crew") if HELD in (pod.metadata.finalizers or [])]
+        for pod in held:
+            free = {"metadata": {"$deleteFromPrimitiveList/finalizers": [HELD]}}
+            with _gone():
+                self.story.core.patch_namespaced_pod(pod, self.story.namespace, free)
+        return f"{', '.join(held)} may go" if held else ""
+
+    def is_drained(self) -> str:
+        places = self.story.where("crew")
+        if not places:
+            return ""
+        node = self.draw.choice(sorted(set(places.values())))
+        for pod in [pod for pod, at in places.items() if at == node]:
+            with _gone():
+                self.story.core.create_namespaced_pod_eviction(
+                    pod, self.story.namespace, client.V1Eviction(metadata=client.V1ObjectMeta(name=pod))
+                )
+        return f"all pods of {node} are evicted"
+
+    def is_flooded(self) -> str:
+        if self.flooded:
+            return ""
+        self.flooded = self.draw.choice(self.story.cluster.nodes)
+        self._taint(self.flooded, client.V1Taint(key=FLOODED, effect="NoExecute"))
+        return f"{self.flooded} has a taint that nobody tolerates"
+
+    def dries_up(self) -> str:
+        node, self.flooded = self.flooded, ""
+        if node:
+            self._taint(node)
+        return f"{node} has no such taint any more" if node else ""
+
+    def _taint(self, node: str, *taints: client.V1Taint) -> None:
+        """Have a node with these taints beside those that others have given it, who write the same list."""
+        core = self.story.core
+        while True:
+            found: Any = core.read_node(node)
+            others = [one for one in found.spec.taints or [] if one.key != FLOODED]
+            version = {"resourceVersion": found.metadata.resource_version}
+            try:
+                core.patch_node(node, {"metadata": version, "spec": {"taints": [*others, *taints]}})
+            except client.ApiException as other:
+                if other.status != HTTPStatus.CONFLICT:
+                    raise
+            else:
+                return
+
+    def has_a_queue_stopped(self) -> str:
+        if self.stopped:
+            return ""
+        self.stopped, policy = self.draw.choice(QUEUES), self.draw.choice(("Hold", "HoldAndDrain"))
+        self.story.change("ClusterQueue", self._named(self.stopped), {"stopPolicy": policy})
+        return f"{self.stopped} is stopped: {policy}"
+
+    def has_it_go_on(self) -> str:
+        queue, self.stopped = self.stopped, ""
+        if queue:
+            self.story.change("ClusterQueue", self._named(queue), {"stopPolicy": "None"})
+        return f"{queue} goes on" if queue else ""
 
     def loses_a_member(self) -> str:
         living = sorted(self.story.living("crew"))
@@ -179,8 +294,11 @@ class Day:
 
     def ends(self) -> None:
         """Let all that is left have its turn: whoever is there as a whole leaves, until nobody is left."""
-        self.has_it_back()
-        self.is_open_again()
+        for undo in (
+            self.has_it_back, self.is_open_again, self.dries_up, self.has_it_go_on, self.has_its_group_back,
+        ):  # fmt: skip
+            undo()
+        self.has_all_let_go()
         for queue in QUEUES:
             self.grant(queue, OF_EACH)
         while self.crews:
@@ -201,6 +319,16 @@ class Day:
         """How many GPUs a queue's status says are used."""
         usage = self.story.get("ClusterQueue", self._named(queue)).get("status", {}).get("flavorsUsage", [])
         return sum(int(one["total"]) for of in usage for one in of["resources"] if one["name"] == "nvidia.com/gpu")
+
+
+@contextlib.contextmanager
+def _gone() -> Iterator[None]:
+    """What is done to a pod that may be gone by now, which is as good."""
+    try:
+        yield
+    except client.ApiException as gone:
+        if gone.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def gang_of(pod: str) -> str:
@@ -234,6 +362,8 @@ def day(story: Story, power: Power, seed: int) -> Iterator[Day]:
     found = Day(story, power, random.Random(seed))
     yield found
     found.is_open_again()
+    found.dries_up()
+    found.has_all_let_go()
     story.label_nodes(story.cluster.nodes, {RACK: None})
 
 
