@@ -491,3 +491,16 @@ def test_members_that_a_gang_comes_not_to_need_make_room_at_once():
     world.run()
     assert set(world.where("g")) == {"g-0"}
     assert world.where("head") == {"head": "n0"}
+
+
+@pytest.mark.parametrize("many", [3, 8])
+def test_equal_pods_of_higher_priority_that_come_together_each_take_the_place_of_one(many):
+    """A victim that the first waits for, and the second as well, is counted once by the third."""
+    world = full()
+    for number in range(many):
+        world.pod(f"high-{number}", priority=10)
+    world.run()
+    assert len(set(evicted(world))) == len(evicted(world)) == many
+    world.delete(*evicted(world))
+    world.run()
+    assert len(world.where("high")) == many

@@ -136,11 +136,14 @@ def _asked_to_leave(state: PreemptionState) -> Iterator[PodRecord]:
 
 
 def asked_slots(state: PreemptionState) -> Slots:
-    """Return the slots of those who have been asked to leave and have places, in the order in which they were."""
+    """Return the slots of those who have been asked to leave and have places, in the order in which they first were.
+
+    Each is there once, however many wait for it.
+    """
     version = state.cluster.pod_columns.version
     if state.candidates.asked is None or state.candidates.asked[0] != version:
-        slots = [pod.slot for pod in _asked_to_leave(state) if pod.slot >= 0]
-        state.candidates.asked = version, np.array(slots, dtype=np.int64)
+        slots = dict.fromkeys(pod.slot for pod in _asked_to_leave(state) if pod.slot >= 0)
+        state.candidates.asked = version, np.array(list(slots), dtype=np.int64)
     return state.candidates.asked[1]
 
 
@@ -153,8 +156,9 @@ def begin_asking(
     """
     asked, of = asked_slots(state), state.candidates.of
     nominations.begin_nomination(state, workload.key, nomination)
-    slots = [pod.slot for pod in victims if not pod.deleting]
-    state.candidates.asked = state.cluster.pod_columns.version, np.append(asked, np.array(slots, dtype=np.int64))
+    slots = np.array([pod.slot for pod in victims if not pod.deleting], dtype=np.int64)
+    more = slots[~np.isin(slots, asked)]
+    state.candidates.asked = state.cluster.pod_columns.version, np.append(asked, more)
     if all(_counts_by_itself(state, pod) for pod in victims):
         state.candidates.of = {key: one for key, one in of.items() if key[2] >= workload.priority}
 
