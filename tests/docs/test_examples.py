@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.model import API_VERSION
 from tutti.cli.main import cli
+from tutti.cli.views.degraded import DegradedGang, NodeState
+from tutti.cli.views.drain.trial import Drain, PodFate
+from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome
 from tutti.cli.views.forecast.model import Course, Forecast
 from tutti.cli.views.gangs import GangView
 from tutti.cli.views.nodes import Top
@@ -64,10 +68,6 @@ def paths() -> set[str]:
     return found
 
 
-ANSWERS = (Forecast, Branch, QueueDetails, GangView, Top)
-"""What `tutti what-if`, `queue`, `gangs` and `top nodes` answer in JSON."""
-
-
 def fields_of(*kinds: type[msgspec.Struct]) -> set[str]:
     """The names in JSON of the fields of these answers, and of all that is in them."""
     seen, left = set[Any](), [*kinds]
@@ -80,18 +80,33 @@ def fields_of(*kinds: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for kind in seen for field in msgspec.structs.fields(kind)}
 
 
+ANSWERS = {
+    "what-if.md": (Forecast,),
+    "look.md": (Branch, QueueDetails, GangView, Top),
+    "why.md": (ExplainedWorkload,),
+    "nodes.md": (Drain,),
+}
+"""What commands answer in JSON, by the page that tells so."""
+ELSEWHERE = {"why.md": {*fields_of(DegradedGang)}}
+"""Fields that another page tells of, to which a page leads."""
+
+
 def words_for_programs(page: str) -> set[str]:
     """What a page names in what it says to programs, field by field: `waiting[].startsAt` is startsAt."""
     text = (ROOT / "docs" / "howto" / page).read_text("utf-8").partition("\n## For programs")[2]
     return set(re.findall(r"`(?:\w*(?:\[\])?\.)?(\w+)(?:\[\])?`", text))
 
 
-def test_the_page_of_what_if_has_every_field_of_its_answer_and_every_course() -> None:
-    assert {*fields_of(Forecast), *(course.value for course in Course)} <= words_for_programs("what-if.md")
+@pytest.mark.parametrize("page", ANSWERS)
+def test_a_page_tells_programs_of_every_field_of_an_answer(page: str) -> None:
+    assert fields_of(*ANSWERS[page]) - ELSEWHERE.get(page, set()) <= words_for_programs(page)
 
 
-def test_the_page_of_queues_gangs_and_nodes_has_every_field_of_their_answers() -> None:
-    assert fields_of(*ANSWERS[1:]) <= words_for_programs("look.md")
+@pytest.mark.parametrize(
+    ("page", "words"), [("what-if.md", Course), ("why.md", GateOutcome), ("nodes.md", PodFate), ("look.md", NodeState)]
+)
+def test_a_page_tells_programs_of_every_word_that_a_field_may_have(page: str, words: type[enum.StrEnum]) -> None:
+    assert {word.value for word in words} <= words_for_programs(page)
 
 
 def test_every_field_that_is_named_is_one_of_ours() -> None:
@@ -114,7 +129,7 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known |= set(re.findall(r"(?m)^\| `([\w.]+)` \|", (ROOT / "manifests" / "chart" / "README.md").read_text("utf-8")))
     known |= {"details.passedUpSince"}  # of what a workload waits for
     known |= {"spec.resourceClaims", "knownMigGeometries", "migProfileAllowlist"}  # of pods, and of HAMi
-    answers = {*fields_of(*ANSWERS), "workloads.before"}
+    answers = {*fields_of(*(kind for kinds in ANSWERS.values() for kind in kinds)), "workloads.before"}
     known |= answers | {f"{one}.{field}" for one in answers for field in answers}  # of what commands answer in JSON
     named = r"`([a-z][A-Za-z]*(?:\[\])?(?:\.[a-z][A-Za-z]*(?:\[\])?)+|[a-z]+[A-Z][A-Za-z]*)(?::[^`]*)?`"
     told = ("concepts", "howto", "operations")
