@@ -17,6 +17,8 @@ from handbook.walkthrough import Step, rewritten, shell, steps
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+COMMANDS = Path(sys.executable).parent
+"""Where the commands of this environment are."""
 GOES_ON = "index.md#where-the-commands-begin"
 """What a page links to, before its first block, that goes on from the tutorial's beginning."""
 LAST_OF_THE_BEGINNING = "train() {"
@@ -34,17 +36,20 @@ def beginning() -> list[Step]:
     return found[: last + 1]
 
 
-def outputs(page: Path) -> list[str]:
-    """What each block of a page prints when all are run in order, from the root of the repository."""
+def outputs(page: Path, *, commands: Path = COMMANDS) -> list[str]:
+    """What each block of a page prints when all are run in order, from the root of the repository.
+
+    `tutti` is the one that is found in the folder `commands`.
+    """
     text = page.read_text(encoding="utf-8")
     before = beginning() if GOES_ON in text.partition("```sh\n")[0] else []
     mine = steps(text)
-    return asyncio.run(_run([*before, *mine]))[len(before) :]
+    return asyncio.run(_run([*before, *mine], commands))[len(before) :]
 
 
-async def _run(blocks: list[Step]) -> list[str]:
+async def _run(blocks: list[Step], commands: Path) -> list[str]:
     port = str(free_port())
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{commands}:{COMMANDS}:{os.environ['PATH']}"
     async with shell(ROOT, {"PATH": path}) as running:
         return [(await running.run(_as_run(step.command, port))).replace(port, PORT) for step in blocks]
 

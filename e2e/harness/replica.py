@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 API = "scheduling.tutti.dev/v1alpha1"
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-# To load an operator takes two seconds of a core: it is loaded once, and each start is a fork of that process.
-_FORKS.set_forkserver_preload(["tutti.cli.start", "tutti.cli.main", "tutti.cli.run", __name__])
+FORKS = multiprocessing.get_context("forkserver")
+# To load an operator takes two seconds of a core: it is loaded once, and each start is a fork of that process. So is
+# what else pages call.
+_OTHERS = [
+    *("tutti_sim.command", "tutti_sim.cluster"),
+    *("tutti.cli.views.explain.command", "tutti.cli.views.forecast.command"),
+]
+FORKS.set_forkserver_preload(["tutti.cli.start", "tutti.cli.main", "tutti.cli.run", *_OTHERS, __name__])
 
 
 class OperatorProcess:
@@ -39,7 +44,7 @@ class OperatorProcess:
     """
 
     def __init__(self, command: Sequence[str], output: Connection) -> None:
-        self._process = _FORKS.Process(target=_operate, args=(tuple(command), output), daemon=True)
+        self._process = FORKS.Process(target=_operate, args=(tuple(command), output), daemon=True)
         with output:
             self._process.start()
         self.sentinel = self._process.sentinel

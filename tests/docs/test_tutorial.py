@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from handbook.tutorial import beginning, outputs
+from handbook.tutorial import COMMANDS, TUTORIAL, beginning, outputs
 from handbook.walkthrough import StepFailed, rewritten, shell, steps, timeless
+from tests.docs.forked_commands import forked_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -22,15 +24,24 @@ PAGES = [
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if "```sh\n" in path.read_text(encoding="utf-8")
 ]
+AS_INSTALLED = (ROOT / "README.md", TUTORIAL)
+"""Pages that are run with the command itself; on the others it is forked off a process that has loaded it."""
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with forked_commands(tmp_path_factory.mktemp("forks")) as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_each_command_of_a_page_prints_what_the_page_says(page: Path) -> None:
+def test_each_command_of_a_page_prints_what_the_page_says(page: Path, forked: Path) -> None:
     found = steps(page.read_text(encoding="utf-8"))
     for tool in ("kubectl", "curl", "jq"):
         if shutil.which(tool) is None and any(tool in step.command for step in (*beginning(), *found)):
             pytest.skip(f"{tool} is not installed")
-    said = [(step.command, timeless(text)) for step, text in zip(found, outputs(page), strict=True) if step.output]
+    printed = outputs(page, commands=COMMANDS if page in AS_INSTALLED else forked)
+    said = [(step.command, timeless(text)) for step, text in zip(found, printed, strict=True) if step.output]
     assert said == [(step.command, timeless(step.output)) for step in found if step.output]
     assert said
 
