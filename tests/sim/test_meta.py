@@ -68,7 +68,7 @@ def test_label_selectors(selector, matches):
 
 @pytest.mark.parametrize("selector", ["a in (", "a in x", "a==b==c", "=x", "a b", "-a=b", "n>x"])
 def test_malformed_label_selectors_are_refused(selector):
-    with pytest.raises(ApiError, match="unable to parse requirement"):
+    with pytest.raises(ApiError, match=r"unable to parse requirement|expected"):
         selectors.parse_selector(selector)
 
 

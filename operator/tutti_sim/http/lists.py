@@ -38,10 +38,16 @@ class Scope:
     predicate: Predicate | None
 
 
-def scope(resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> Scope:
-    """The objects that selectors choose; ApiError 400 when a selector is malformed or asks for an unknown field."""
+def scope(resource: Resource, namespace: str, name: str, query: Mapping[str, str], *, watch: bool = False) -> Scope:
+    """The objects that selectors choose; ApiError 400 when a selector is malformed or asks for an unknown field.
+
+    The options are read in the order in which a real server reads them, and so it is the same fault that is told.
+    """
+    for name_of_number in ("timeoutSeconds", "limit"):
+        integer(query, name_of_number)
     by_label = selectors.parse_selector(query.get("labelSelector", ""))
     terms = selectors.terms(query.get("fieldSelector", ""))
+    check_options(query, watch=watch)
     if name:
         terms.append(("metadata.name", "=", name))
     by_field = selectors.compile_terms(terms, resource.selectable, plain=resource.plain) if terms else None
@@ -57,36 +63,52 @@ def scope(resource: Resource, namespace: str, name: str, query: Mapping[str, str
 
 def check_options(query: Mapping[str, str], *, watch: bool) -> None:
     """ApiError 422 when options of a list or watch do not go together."""
-    errors: list[FieldError] = []
-    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
-    initial = query.get("sendInitialEvents")
-    if initial is not None:
-        if not watch:
-            errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-        elif not match:
-            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            errors.append(forbidden_field("resourceVersionMatch", text))
-    elif match and watch:
-        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        errors.append(forbidden_field("resourceVersionMatch", text))
-    if match and not watch:
-        errors.extend(_check_match(match, version, query))
+    match, initial = query.get("resourceVersionMatch", ""), "sendInitialEvents" in query
+    errors = _watch_faults(match, initial, query) if watch else _match_faults(match, query)
+    if initial and not watch:
+        errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if errors:
         raise bad_options("ListOptions", errors)
 
 
-def _check_match(match: str, version: str, query: Mapping[str, str]) -> list[FieldError]:
+CONTINUED = forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+
+
+def _match_faults(match: str, query: Mapping[str, str]) -> list[FieldError]:
+    """What is wrong with the match of a list."""
+    if not match:
+        return []
+    errors: list[FieldError] = []
+    version = query.get("resourceVersion", "")
     if not version:
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        return [forbidden_field("resourceVersionMatch", text)]
+        errors.append(forbidden_field("resourceVersionMatch", text))
     if query.get("continue"):
-        return [forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")]
+        errors.append(CONTINUED)
     if match not in MATCHES:
-        return [unsupported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])]
+        errors.append(unsupported("resourceVersionMatch", match, [*MATCHES, ""]))
     if match == "Exact" and version == "0":
         text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        return [forbidden_field("resourceVersionMatch", text)]
-    return []
+        errors.append(forbidden_field("resourceVersionMatch", text))
+    return errors
+
+
+def _watch_faults(match: str, initial: bool, query: Mapping[str, str]) -> list[FieldError]:
+    """What is wrong with the match of a watch, which may begin with what exists."""
+    errors: list[FieldError] = []
+    if initial and match != MATCHES[1]:
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        errors.append(forbidden_field("resourceVersionMatch", text))
+    if initial and query.get("continue"):
+        errors.append(CONTINUED)
+    if match and not initial:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        errors.append(forbidden_field("resourceVersionMatch", text))
+    if match and match != MATCHES[1]:
+        errors.append(unsupported("resourceVersionMatch", match, MATCHES[1:]))
+    if match and query.get("continue"):
+        errors.append(CONTINUED)
+    return errors
 
 
 def number(version: str) -> int:
@@ -95,7 +117,7 @@ def number(version: str) -> int:
         return 0
     if not version.isdigit():
         fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise bad_request(f'invalid resource version: Invalid value: "{version}": {fault}')
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{version}": {fault}')
     return int(version)
 
 
@@ -112,19 +134,20 @@ def read_token(text: str) -> tuple[int, tuple[str, str]]:
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise bad_request("continue key is not valid: unrecognized or malformed token") from None
+        text = "invalid continue token: continue key is not valid: unrecognized or malformed token"
+        raise bad_request(text) from None
 
 
 def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str, str]) -> tuple[list[Version], Json]:
     """The objects of one page, and the metadata of their list."""
-    check_options(query, watch=False)
     version, cont = query.get("resourceVersion", ""), query.get("continue", "")
     limit = integer(query, "limit") or 0
-    asked, after = number(version), FIRST
     if cont:
+        asked, after = read_token(cont)
         if version and version != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
-        asked, after = read_token(cont)
+    else:
+        asked, after = number(version), FIRST
     if asked > backend.store.revision:
         raise version_too_large(asked, backend.store.revision)
     exact = bool(cont) or query.get("resourceVersionMatch") == "Exact"

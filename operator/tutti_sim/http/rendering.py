@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import ApiError, not_acceptable
+from tutti_sim.meta.errors import ApiError, no_such_form, not_acceptable
 from tutti_sim.store.collection import Version
 
 BODY_LIMIT = 3 * 1024 * 1024
@@ -165,6 +165,7 @@ def _one_line(text: str) -> str:
 
 
 OFFERED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+STREAMS = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 META = "meta.k8s.io"
 
 
@@ -206,11 +207,15 @@ def ranges(accept: str) -> tuple[Range, ...]:
 
 
 @lru_cache(maxsize=256)
-def rendering(accept: str) -> Rendering:
-    """The first rendering of an Accept header that can be had; ApiError 406 when none can."""
+def rendering(accept: str, *, watched: bool = False) -> Rendering:
+    """The first rendering of an Accept header that can be had; ApiError 406 when none can.
+
+    `watched` says that it is of what can be watched, where a refusal offers the forms of streams as well.
+    """
     entries = ranges(accept)
     if not entries:
         return PLAIN
+    formless = False
     for entry in entries:
         media = {"application/json": "json", "*/*": "json", "application/*": "json", "application/yaml": "yaml"}.get(
             entry.media
@@ -223,7 +228,8 @@ def rendering(accept: str) -> Rendering:
         known = entry.params.get("g") == META and entry.params.get("v") in ("v1", "v1beta1")
         if known and form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
             return Rendering(media, "table" if form == "Table" else "partial", entry.params["v"])
-    raise not_acceptable(OFFERED)
+        formless = True
+    raise no_such_form(OFFERED) if formless else not_acceptable(OFFERED + STREAMS if watched else OFFERED)
 
 
 encode = msgspec.json.Encoder().encode

@@ -133,7 +133,7 @@ class ApiServer:
             return self._discover(incoming, segments)
         resource = self._backend.registry.find(target.group, target.version, target.plural)
         if resource is None:
-            if target.group and target.version not in self._backend.registry.groups().get(target.group, ()):
+            if target.group and target.group not in self._backend.registry.groups():
                 return plain_404()
             self._authorize(incoming, target, None)
             raise no_such_resource()
@@ -164,6 +164,8 @@ class ApiServer:
                 return rendering.respond(rendering.encode(answer))
             case ["apis", group, version] if version in groups.get(group, ()):
                 return rendering.respond(rendering.encode(discovery.resource_list(registry, group, version)))
+            case ["apis", group, _] if group in groups:
+                raise no_such_resource()
         return plain_404()
 
     def _authorize(self, incoming: Incoming, target: Target, resource: Resource | None) -> None:
@@ -191,7 +193,8 @@ class ApiServer:
         )
 
     async def _resource(self, incoming: Incoming, resource: Resource, target: Target) -> web.StreamResponse:
-        rendering = rendering__.rendering(incoming.accept)
+        collection = not target.name and not target.subresource and incoming.http.method == "GET"
+        rendering = rendering__.rendering(incoming.accept, watched=collection)
         if (
             resource.namespaced
             and not target.namespace
@@ -242,8 +245,9 @@ class ApiServer:
     ) -> web.StreamResponse:
         match incoming.http.method:
             case "GET" if "list" in resource.verbs:
-                where = lists.scope(resource, target.namespace, target.name, incoming.query)
-                if target.watch_path or truth(incoming.query.get("watch")):
+                watching = target.watch_path or truth(incoming.query.get("watch"))
+                where = lists.scope(resource, target.namespace, target.name, incoming.query, watch=watching)
+                if watching:
                     return await watches.stream(
                         incoming.http, self._backend, resource, where, incoming.query, rendering
                     )

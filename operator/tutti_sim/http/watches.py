@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from tutti_sim.http.lists import Scope, check_options
+from tutti_sim.http.lists import Scope
 from tutti_sim.http.rendering import HttpRequest, Rendering, encode, for_aiohttp, partial, stored, table
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
@@ -94,10 +94,10 @@ async def stream(
     rendering: Rendering,
 ) -> web.StreamResponse:
     """Answer a watch until it times out, the client goes, or falls too far behind."""
-    check_options(query, watch=True)
     version = query.get("resourceVersion", "")
     if version and not version.isdigit():
-        raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise ApiError(500, "", f'resourceVersion: Invalid value: "{version}": {fault}')
     plan = _plan(query)
     collection = backend.collection(resource)
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})

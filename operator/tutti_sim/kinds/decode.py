@@ -19,6 +19,7 @@ import msgspec
 
 from tutti_sim.kinds import markers
 from tutti_sim.meta import Json, amounts, clock
+from tutti_sim.meta.errors import GO_NAMES
 from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
 
 
@@ -51,7 +52,9 @@ def shape(name: str) -> DocumentShape:
         found = fields.get(field)
         return field_shape(name, field, found.kind) if found else None
 
-    return DocumentShape(Form.ATOMIC if name in markers.ATOMIC else Form.STRUCT, child=child)
+    null = {field.name for field in fields.values() if field.required and field.kind[0] in "[{"}
+    form = Form.ATOMIC if name in markers.ATOMIC else Form.STRUCT
+    return DocumentShape(form, child=child, always=markers.by_value(name) | null)
 
 
 @cache
@@ -68,7 +71,11 @@ def field_shape(owner: str, field: str, kind: str) -> DocumentShape:
     if kind not in TABLE:
         return LEAF
     found = shape(kind)
-    return DocumentShape(found.form, child=found.child, merge_key="=") if place in markers.REPLACED else found
+    return (
+        DocumentShape(found.form, child=found.child, always=found.always, merge_key="=")
+        if place in markers.REPLACED
+        else found
+    )
 
 
 def _list_shape(owner: str, field: str, kind: str) -> DocumentShape:
@@ -103,7 +110,6 @@ class DecodeError(Exception):
 
 Decoder = Callable[[Any, str, Notes], Any]
 
-GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 GO_TYPES = {"str": "string", "int": "int32", "bool": "bool", "float": "float64", "bytes": "string"}
 INDEX = re.compile(r"\[\d+\]")
 
@@ -111,6 +117,8 @@ INDEX = re.compile(r"\[\d+\]")
 def _mismatch(value: Any, owner: str, path: str, expected: str) -> DecodeError:
     place = INDEX.sub("", path)
     have = GO_NAMES.get(type(value), "value")
+    if isinstance(value, float) or (isinstance(value, int) and expected.startswith("int")):
+        have += f" {value}"  # a number of the wrong kind, or beyond what the type holds
     return DecodeError(f"json: cannot unmarshal {have} into Go struct field {owner}.{place} of type {expected}")
 
 
@@ -122,12 +130,14 @@ def _go_type(kind: str) -> str:
     return GO_TYPES.get(kind, "v1." + kind)
 
 
-def _scalar(kind: str, owner: str) -> Decoder:
+def _scalar(kind: str, owner: str, field: str) -> Decoder:
     accepted: tuple[type, ...] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}[kind]
+
+    go_type = "int64" if kind == "int" and markers.is_long(owner, field) else GO_TYPES[kind]
 
     def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
         if type(value) not in accepted:
-            raise _mismatch(value, owner, path, GO_TYPES[kind])
+            raise _mismatch(value, owner, path, go_type)
         return value
 
     return decode
@@ -282,7 +292,7 @@ def _compiled(kind: str, owner: str, field: str) -> Decoder:
     if place in markers.INT_OR_STRING:
         return _int_or_string(owner)
     if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:
-        return _scalar(kind, owner)
+        return _scalar(kind, owner, field)
     special = "quantity" if place in markers.QUANTITIES else "micro" if place in markers.MICRO_TIMES else kind
     return LEAVES.get(special) or decoder(kind)
 

@@ -210,3 +210,79 @@ def item_keys(owner: str, field: str) -> tuple[str, tuple[str, ...]] | None:
     if found is None and field == "conditions":
         return ("type", ("type",))
     return found
+
+
+# Objects that Go holds by value: they are in an object from its beginning, also where nobody has set anything in them.
+_BY_VALUE: Mapping[str, frozenset[str]] = {
+    "AllocationResult": frozenset(["devices"]),
+    "Binding": frozenset(["target"]),
+    "ClusterRoleBinding": frozenset(["roleRef"]),
+    "Container": frozenset(["resources"]),
+    "CronJobSpec": frozenset(["jobTemplate"]),
+    "CustomResourceDefinitionSpec": frozenset(["names"]),
+    "CustomResourceDefinitionStatus": frozenset(["acceptedNames"]),
+    "DaemonSetSpec": frozenset(["template", "updateStrategy"]),
+    "DeploymentSpec": frozenset(["strategy", "template"]),
+    "IngressStatus": frozenset(["loadBalancer"]),
+    "JobSpec": frozenset(["template"]),
+    "NetworkPolicySpec": frozenset(["podSelector"]),
+    "NodeDaemonEndpoints": frozenset(["kubeletEndpoint"]),
+    "NodeStatus": frozenset(["daemonEndpoints", "nodeInfo"]),
+    "PersistentVolumeClaimSpec": frozenset(["resources"]),
+    "PodTemplate": frozenset(["template"]),
+    "ReplicaSetSpec": frozenset(["template"]),
+    "ResourceClaimSpec": frozenset(["devices"]),
+    "ResourceSliceSpec": frozenset(["pool"]),
+    "RoleBinding": frozenset(["roleRef"]),
+    "ServiceStatus": frozenset(["loadBalancer"]),
+    "StatefulSetSpec": frozenset(["template", "updateStrategy"]),
+    "VolumeAttachmentSpec": frozenset(["source"]),
+}
+_ALWAYS = frozenset(["metadata", "spec", "status"])
+_INT64 = frozenset(
+    [
+        "CSIDriverSpec.nodeAllocatableUpdatePeriodSeconds",
+        "ContainerImage.sizeBytes",
+        "ControllerRevision.revision",
+        "CronJobSpec.startingDeadlineSeconds",
+        "DeleteOptions.gracePeriodSeconds",
+        "DeviceAttribute.int",
+        "DeviceSubRequest.count",
+        "ExactDeviceRequest.count",
+        "JSONSchemaProps.maxItems",
+        "JSONSchemaProps.maxLength",
+        "JSONSchemaProps.maxProperties",
+        "JSONSchemaProps.minItems",
+        "JSONSchemaProps.minLength",
+        "JSONSchemaProps.minProperties",
+        "JobSpec.activeDeadlineSeconds",
+        "NodeSwapStatus.capacity",
+        "PodSpec.activeDeadlineSeconds",
+        "ResourcePool.generation",
+        "ResourcePool.resourceSliceCount",
+        "SleepAction.seconds",
+    ]
+)
+_INT64_NAMES = frozenset(
+    [
+        "deletionGracePeriodSeconds",
+        "expirationSeconds",
+        "fsGroup",
+        "generation",
+        "observedGeneration",
+        "runAsGroup",
+        "runAsUser",
+        "terminationGracePeriodSeconds",
+        "tolerationSeconds",
+    ]
+)
+
+
+def by_value(owner: str) -> frozenset[str]:
+    """The fields of a type that are there from the beginning, as objects."""
+    return _ALWAYS | _BY_VALUE.get(owner, frozenset())
+
+
+def is_long(owner: str, field: str) -> bool:
+    """Whether a whole number has 64 bits, and not 32."""
+    return field in _INT64_NAMES or f"{owner}.{field}" in _INT64

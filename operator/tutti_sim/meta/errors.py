@@ -122,6 +122,23 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
+GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
+"""What Go calls the values of JSON."""
+
+
+def not_an_object(body: Any) -> str:
+    """What is said of a body that is no object, when its kind is looked for."""
+    head = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+    what = f"json: cannot unmarshal {GO_NAMES.get(type(body), 'value')} into Go value of type {head}"
+    return f"couldn't get version/kind; json parse error: {what}"
+
+
+def wrong_head(field: str, value: Any) -> str:
+    """What is said of a body whose kind or version is no text."""
+    what = f"json: cannot unmarshal {GO_NAMES.get(type(value), 'value')} into Go struct field .{field} of type string"
+    return f"couldn't get version/kind; json parse error: {what}"
+
+
 def unauthorized() -> ApiError:
     """401: the token is not known."""
     return ApiError(401, "Unauthorized", "Unauthorized")
@@ -154,6 +171,12 @@ def method_not_allowed() -> ApiError:
 
 def not_acceptable(accepted: str) -> ApiError:
     """406: none of the content types the client accepts can be had."""
+    text = f"406: Not Acceptable\n\nAvailable representations: {accepted}"
+    return ApiError(406, "NotAcceptable", text, details={})
+
+
+def no_such_form(accepted: str) -> ApiError:
+    """406: the content type can be had, and not in the form that is asked for."""
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 

@@ -36,6 +36,12 @@ QUALIFIED_RULE = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+KEY_RULE = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+    "'example.com/MyName')"
+)
 VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -76,30 +82,42 @@ def path_segment(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def qualified(key: str) -> str:
-    """What is wrong with a label key, annotation key or finalizer."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and (not prefix or not SUBDOMAIN.fullmatch(prefix)):
-        return f"prefix part {SUBDOMAIN_RULE}" if prefix else "prefix part must be non-empty"
-    if not name:
-        return "name part must be non-empty"
-    if len(name) > LABEL_LIMIT:
-        return f"name part must be no more than {LABEL_LIMIT} characters"
-    return "" if QUALIFIED.fullmatch(name) else QUALIFIED_RULE
+    """What is wrong with a label key, annotation key or finalizer, first of all."""
+    faults = qualified_faults(key)
+    return faults[0] if faults else ""
 
 
 @lru_cache(maxsize=4096)
 def qualified_faults(key: str) -> list[str]:
-    """All that is wrong with a key: an empty name breaks two rules."""
-    fault = qualified(key)
-    if not fault:
-        return []
-    return [fault, QUALIFIED_RULE] if fault == "name part must be non-empty" else [fault]
+    """All that is wrong with a key: its prefix, its name, and the length of both (apimachinery's IsLabelKey)."""
+    parts = key.split("/")
+    if len(parts) > 2:  # noqa: PLR2004 - a prefix and a name
+        return [KEY_RULE]
+    faults, name = [], parts[-1]
+    if len(parts) > 1:
+        prefix = parts[0]
+        if not prefix:
+            faults.append("prefix part must be non-empty")
+        else:
+            faults.extend(f"prefix part {fault}" for fault in _prefix_faults(prefix))
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name) > LABEL_LIMIT:
+        faults.append(f"name part must be no more than {LABEL_LIMIT} bytes")
+    if not QUALIFIED.fullmatch(name):
+        faults.append(QUALIFIED_RULE)
+    return faults
+
+
+def _prefix_faults(prefix: str) -> list[str]:
+    faults = [f"must be no more than {NAME_LIMIT} bytes"] if len(prefix) > NAME_LIMIT else []
+    return faults if SUBDOMAIN.fullmatch(prefix) else [*faults, SUBDOMAIN_RULE]
 
 
 def label_value(value: str) -> str:
     """What is wrong with a label value."""
     if len(value) > LABEL_LIMIT:
-        return f"must be no more than {LABEL_LIMIT} characters"
+        return f"must be no more than {LABEL_LIMIT} bytes"
     return "" if _is_label_value(value) else VALUE_RULE
 
 

@@ -12,12 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from tutti_sim.meta.errors import bad_request
-from tutti_sim.meta.names import label_value, qualified
+from tutti_sim.meta.names import label_value, qualified_faults
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
-
-TOKEN = re.compile(r"\s*(==|!=|=|\(|\)|,|!|<|>|[^\s=!(),<>]+)")
 
 
 def parse_selector(text: str) -> Predicate | None:
@@ -27,84 +25,135 @@ def parse_selector(text: str) -> Predicate | None:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Predicate:
-    tests = tuple(_requirement(part) for part in _split(text))
+    tests = tuple(_Parser(text).requirements())
     if len(tests) == 1:
         return tests[0]
     return lambda labels: all(test(labels) for test in tests)
 
 
-def _split(text: str) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    depth = position = 0
-    stripped = text.rstrip()
-    while position < len(stripped):
-        match = TOKEN.match(stripped, position)
-        if not match:
-            raise _malformed(f"found '{stripped[position:]}', expected: identifier")
-        token = match[1]
-        position = match.end()
-        depth += (token == "(") - (token == ")")  # noqa: S105 - a token of the grammar
-        if token == "," and depth == 0:  # noqa: S105 - as above
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
+_TOKEN = re.compile(r"[ \t\r\n]*(!=|==|[=!(),<>]|[^\s=!(),<>]+|$)")
+_SPECIAL = frozenset(("", "=", "==", "!=", "!", "(", ")", ",", "<", ">"))
+_OPERATORS = frozenset(("in", "notin", "=", "==", "!=", "<", ">"))
+
+
+class _Parser:
+    """Reads requirements one after another, and refuses text in the words of apimachinery's labels.Parser."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [match[1] for match in _TOKEN.finditer(text.rstrip())]
+        self._at = 0
+
+    @property
+    def _next(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        token = self._next
+        self._at += 1
+        return token
+
+    def requirements(self) -> list[Predicate]:
+        """All of them."""
+        found: list[Predicate] = []
+        while self._next != "":
+            if self._next in _SPECIAL and self._next != "!":
+                raise bad_request(f"found '{self._next}', expected: !, identifier, or 'end of string'")
+            found.append(self._requirement())
+            mark = self._take()
+            if mark not in ("", ","):
+                raise bad_request(f"found '{mark}', expected: ',' or 'end of string'")
+            if mark and self._next in _SPECIAL and self._next != "!":
+                raise bad_request(f"found '{self._next}', expected: identifier after ','")
+        return found
+
+    def _requirement(self) -> Predicate:
+        absent = self._next == "!"
+        if absent:
+            self._take()
+        key = self._take()
+        if key in _SPECIAL:
+            raise _malformed(f"found '{key}', expected: identifier")
+        _check_key(key)
+        if absent:
+            return lambda labels: key not in labels
+        if self._next in ("", ","):
+            return lambda labels: key in labels
+        operator = self._take()
+        if operator not in _OPERATORS:
+            raise _malformed(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._values() if operator in ("in", "notin") else [self._exact()]
+        return _compared(key, operator, sorted(set(values)))
+
+    def _exact(self) -> str:
+        if self._next in ("", ","):
+            return ""
+        value = self._take()
+        if value in _SPECIAL:
+            raise _malformed(f"found '{value}', expected: identifier")
+        return value
+
+    def _values(self) -> list[str]:
+        mark = self._take()
+        if mark != "(":
+            raise _malformed(f"found '{mark}' expected: '('")
+        if self._next == ")":
+            self._take()
+            return [""]
+        if self._next in _SPECIAL and self._next != ",":
+            raise _malformed(f"found '{self._next}', expected: ',', ')' or identifier")
+        values: list[str] = []
+        while True:
+            token = self._take()
+            if token == ",":  # noqa: S105 - a token of the grammar
+                if not values or self._next == ",":
+                    values.append("")
+                if self._next == ",":
+                    self._take()
+            elif token in _SPECIAL:
+                raise _malformed(f"found '{token}', expected: ',', or identifier")
+            else:
+                values.append(token)
+                if self._next not in (",", ")"):
+                    raise _malformed(f"found '{self._next}', expected: ',' or ')'")
+            if self._next == ")":
+                self._take()
+                return [*values, ""] if token == "," else values  # noqa: S105
 
 
 def _malformed(detail: str) -> Exception:
     return bad_request(f"unable to parse requirement: {detail}")
 
 
-def _requirement(tokens: list[str]) -> Predicate:
-    match tokens:
-        case ["!", key] if _key(key):
-            return lambda labels: key not in labels
-        case [key] if _key(key):
-            return lambda labels: key in labels
-        case [key, "=" | "==", *rest] if _key(key) and len(rest) <= 1:
-            wanted = _value("".join(rest))
-            return lambda labels: labels.get(key) == wanted
-        case [key, "!=", *rest] if _key(key) and len(rest) <= 1:
-            unwanted = _value("".join(rest))
-            return lambda labels: labels.get(key) != unwanted
-        case [key, "in" | "notin" as operator, "(", *rest, ")"] if _key(key):
-            values = frozenset(_values(rest))
-            if operator == "in":
-                return lambda labels: labels.get(key) in values if key in labels else False
-            return lambda labels: labels.get(key) not in values
-        case [key, "<" | ">" as operator, bound] if _key(key):
-            return _numeric(key, operator, bound)
-    raise _malformed(f"found '{' '.join(tokens)}', expected: a label selector such as 'key=value' or 'key in (a,b)'")
+def _check_key(key: str) -> None:
+    if faults := qualified_faults(key):
+        raise _malformed(f'<nil>: Invalid value: "{key}": {"; ".join(faults)}')
 
 
-def _values(tokens: list[str]) -> list[str]:
-    if "(" in tokens or ")" in tokens:
-        raise _malformed("found '(', expected: ',', or ')'")
-    return [_value(part.strip()) for part in " ".join(tokens).split(",")]
+def _compared(key: str, operator: str, values: list[str]) -> Predicate:
+    """A requirement that compares; refuses values that no label can have."""
+    errors = []
+    numeric = operator in ("<", ">")
+    for index, value in enumerate(values):
+        if numeric and not _INTEGER.fullmatch(value):
+            text = "for 'Gt', 'Lt' operators, the value must be an integer"
+            errors.append(f'values[{index}]: Invalid value: "{value}": {text}')
+    for index, value in enumerate(values):
+        if fault := label_value(value):
+            errors.append(f'values[{index}][{key}]: Invalid value: "{value}": {fault}')
+    if errors:
+        raise _malformed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    if numeric:
+        return _numeric(key, operator, int(values[0]))
+    chosen = frozenset(values)
+    if operator in ("notin", "!="):
+        return lambda labels: labels.get(key) not in chosen
+    return lambda labels: labels.get(key) in chosen
 
 
-def _key(key: str) -> bool:
-    fault = qualified(key)
-    if fault:
-        raise _malformed(f'<nil>: Invalid value: "{key}": {fault}')
-    return True
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
-def _value(value: str) -> str:
-    fault = label_value(value)
-    if fault:
-        raise _malformed(f'values[0][]: Invalid value: "{value}": {fault}')
-    return value
-
-
-def _numeric(key: str, operator: str, bound: str) -> Predicate:
-    try:
-        limit = int(bound)
-    except ValueError:
-        raise _malformed(
-            f"values[0]: Invalid value: \"{bound}\": for 'Gt', 'Lt' operators, the value must be an integer"
-        ) from None
-
+def _numeric(key: str, operator: str, limit: int) -> Predicate:
     def holds(labels: Labels) -> bool:
         try:
             number = int(labels.get(key, ""))
@@ -205,14 +254,17 @@ def terms(text: str) -> list[tuple[str, str, str]]:
     """The terms of a selector as (field, operator, value); ApiError 400 when it is malformed."""
     found = []
     for part in _split_terms(text):
-        for operator in ("!=", "==", "="):
-            name, mark, value = part.partition(operator)
-            if mark:
-                found.append((name, "!=" if operator == "!=" else "=", _unescape(value)))
-                break
-        else:
+        match = _TERM.search(part)
+        if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        value = _unescaped(part[match.end() :])
+        name = part[: match.start()]
+        if name or value:
+            found.append((name, "!=" if match[0] == "!=" else "=", value))
     return found
+
+
+_TERM = re.compile("!=|==|=")
 
 
 def _split_terms(text: str) -> list[str]:
@@ -227,8 +279,18 @@ def _split_terms(text: str) -> list[str]:
     return [part for part in [*parts, current] if part]
 
 
-def _unescape(value: str) -> str:
-    return value.replace("\\,", ",").replace("\\=", "=").replace("\\\\", "\\")
+def _unescaped(value: str) -> str:
+    """The value that was meant: commas, equal signs and backslashes are written after a backslash."""
+    found, escaped = "", False
+    for char in value:
+        if escaped and char not in "\\,=":
+            raise bad_request(f"invalid field selector: invalid escape sequence: \\{char}")
+        if not escaped and char in ",=":
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(char)}")
+        escaped = char == "\\" and not escaped
+        if not escaped:
+            found += char
+    return found
 
 
 def compile_terms(wanted: list[tuple[str, str, str]], known: Mapping[str, Getter], *, plain: bool) -> FieldPredicate:

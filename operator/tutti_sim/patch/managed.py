@@ -44,7 +44,7 @@ def collect(value: Any, shape: DocumentShape, path: Path, into: FieldSet, *, con
     """Add every field below `path` that the value sets; maps and items themselves too, if `containers`."""
     form = form_of(shape, value)
     if form in (Form.STRUCT, Form.MAP) and value:
-        if containers and form is Form.MAP and path:
+        if containers and path:
             into.add(path)
         for key, inner in value.items():
             collect(inner, shape.field(key), (*path, "f:" + key), into, containers=containers)
@@ -64,27 +64,32 @@ def collect(value: Any, shape: DocumentShape, path: Path, into: FieldSet, *, con
         into.add(path)
 
 
-def tree(value: Any, shape: DocumentShape) -> Json:
-    """What `written` makes of all that `collect` finds below a value, containers included, in one pass."""
+def tree(value: Any, shape: DocumentShape, *, blank: bool = False) -> Json:
+    """What `written` makes of all that `collect` finds below a value, containers included, in one pass.
+
+    `blank` says that the value was there before, with nothing in it: then it has not been added as a whole.
+    """
     form = form_of(shape, value)
     if not value or form is Form.LEAF or form is Form.ATOMIC:
         return {}
+    node: Json = {} if blank else {".": {}}
     if form is Form.STRUCT or form is Form.MAP:
-        node: Json = {".": {}} if form is Form.MAP else {}
+        always = shape.always if blank else _NOTHING
         for key, inner in value.items():
             scalar = inner.__class__ is not dict and inner.__class__ is not list
-            node["f:" + key] = {} if scalar else tree(inner, shape.field(key))
+            node["f:" + key] = {} if scalar else tree(inner, shape.field(key), blank=key in always)
         return node
-    node = {".": {}}
     if form is Form.SET:
         for item in value:
             node[step_of_member(item)] = {}
         return node
     element = shape.element()
     for item in value:
-        below = tree(item, element)
-        node[step_of_item(item, shape)] = {".": {}, **below} if below else below
+        node[step_of_item(item, shape)] = tree(item, element)
     return node
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 def changed(old: Any, new: Any, shape: DocumentShape, path: Path, into: FieldSet) -> None:
@@ -293,7 +298,7 @@ def on_create(
             fields["f:spec"] = _of_pattern(pattern, shape.field(key))
             continue
         if key != "metadata":
-            fields["f:" + key] = _shared(_encode(tree(value, shape.field(key))))
+            fields["f:" + key] = _shared(_encode(tree(value, shape.field(key), blank=key in shape.always)))
             continue
         managed_part = {name: inner for name, inner in value.items() if name not in UNMANAGED_NAMES}
         if managed_part.keys() <= _OF_TEXTS:
@@ -301,7 +306,7 @@ def on_create(
             if named:
                 fields["f:metadata"] = _of_texts(named, shape.field(key))
         elif managed_part:
-            fields["f:metadata"] = _shared(_encode(tree(managed_part, shape.field(key))))
+            fields["f:metadata"] = _shared(_encode(tree(managed_part, shape.field(key), blank=True)))
     if fields:
         obj["metadata"]["managedFields"] = [
             {
@@ -322,13 +327,13 @@ _OF_TEXTS = frozenset(("labels", "annotations"))
 @lru_cache(maxsize=512)
 def _of_texts(named: tuple[tuple[str, tuple[str, ...]], ...], shape: DocumentShape) -> Json:
     """The fields of all metadata with those keys in those parts."""
-    return _shared(_encode(tree({name: dict.fromkeys(keys, "") for name, keys in named}, shape)))
+    return _shared(_encode(tree({name: dict.fromkeys(keys, "") for name, keys in named}, shape, blank=True)))
 
 
 @lru_cache(maxsize=512)
 def _of_pattern(pattern: bytes, shape: DocumentShape) -> Json:
     """The fields of all objects of one pattern."""
-    return _shared(_encode(tree(msgspec.json.decode(pattern), shape)))
+    return _shared(_encode(tree(msgspec.json.decode(pattern), shape, blank=True)))
 
 
 @lru_cache(maxsize=4096)

@@ -39,9 +39,9 @@ def operations(target: Json, patch: Any) -> Json:
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     try:
         result: Json = jsonpatch.apply_patch(target, patch)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError) as error:
+    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError):
         text = "the server rejected our request due to an error in our request"
-        raise ApiError(422, "Invalid", text, details={"causes": [{"message": str(error)}]}) from None
+        raise ApiError(422, "Invalid", text, details={}) from None
     return result
 
 
@@ -68,6 +68,7 @@ class DocumentShape:
         merge_key: the field by which a strategic merge patch joins list items; `.` where it joins plain values, empty
             where it replaces the list; `=` where it replaces even an object.
         defaults: values of `keys` that are taken where an item leaves them out.
+        always: fields of a STRUCT that an object of Go has before anybody sets them, as empty objects or as null.
     """
 
     form: Form
@@ -76,6 +77,7 @@ class DocumentShape:
     keys: tuple[str, ...] = ()
     merge_key: str = ""
     defaults: dict[str, Any] | None = None
+    always: frozenset[str] = frozenset()
     _fields: dict[str, DocumentShape] = field(default_factory=dict, init=False, repr=False)
     _element: DocumentShape | None = field(default=None, init=False, repr=False)
 

@@ -10,12 +10,21 @@ from typing import Any
 from tutti_sim.kinds.decode import DecodeError, Notes, decoder
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock
-from tutti_sim.meta.errors import ApiError, bad_options, bad_request, conflict, forbidden_field, unsupported
+from tutti_sim.meta.errors import (
+    ApiError,
+    bad_options,
+    bad_request,
+    conflict,
+    invalid,
+    not_an_object,
+    unsupported,
+    wrong_head,
+)
 from tutti_sim.rest.backend import Backend, Write
-from tutti_sim.rest.metadata import Call, User, integer, truth
+from tutti_sim.rest.metadata import Call, User, dry_run_faults, integer, truth
 from tutti_sim.store.collection import Version
 
-POLICIES = ("Background", "Foreground", "Orphan")
+POLICIES = ("Foreground", "Background", "Orphan")
 WAITS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -32,40 +41,61 @@ class DeleteOptions:
 
 def delete_options(body: Any, query: Mapping[str, str], *, user: User) -> DeleteOptions:
     """The options of a DELETE from its body and query; ApiError 400 or 422 says what is wrong."""
-    given: Json = {}
-    if body:
-        if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
-            kind = body.get("kind") if isinstance(body, dict) else type(body).__name__
-            raise bad_request(f'{kind} in version "v1" cannot be handled as a DeleteOptions')
-        try:
-            given = decoder("DeleteOptions")(body, "", Notes())
-        except DecodeError as error:
-            raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {error}') from None
-    dry_run = given.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    policy = given.get("propagationPolicy") or query.get("propagationPolicy", "")
-    orphan = given.get("orphanDependents", truth(query["orphanDependents"]) if "orphanDependents" in query else None)
+    given = _given(body) if body is not None else _asked(query)
+    dry_run, policy, orphan = given.get("dryRun", []), given.get("propagationPolicy"), given.get("orphanDependents")
     errors = []
-    if any(one != "All" for one in dry_run):
-        errors.append(unsupported("dryRun", dry_run, ["All"]))
-    if policy and policy not in POLICIES:
+    if orphan is not None and policy is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", policy, text))
+    if policy is not None and policy not in POLICIES:
         errors.append(unsupported("propagationPolicy", policy, [*POLICIES, "nil"]))
-    if policy and orphan is not None:
-        errors.append(
-            forbidden_field("propagationPolicy", "orphanDependents and deletionPropagation cannot be both set")
-        )
+    errors.extend(dry_run_faults(dry_run))
     if errors:
         raise bad_options("DeleteOptions", errors)
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
-    grace = given.get("gracePeriodSeconds", integer(query, "gracePeriodSeconds"))
+    grace = given.get("gracePeriodSeconds")
     preconditions = given.get("preconditions") or {}
     return DeleteOptions(
         call=Call(user=user, dry_run=bool(dry_run)),
         grace=1 if grace is not None and grace < 0 else grace,
-        policy=policy,
+        policy=policy or "",
         uid=preconditions.get("uid", ""),
         version=preconditions.get("resourceVersion", ""),
     )
+
+
+def _given(body: Any) -> Json:
+    """The options of a body; those of the query are not looked at then."""
+    if not isinstance(body, dict):
+        raise bad_request(not_an_object(body))
+    kind = body.get("kind", "DeleteOptions")
+    if not isinstance(kind, str):
+        raise bad_request(wrong_head("kind", kind))
+    if kind != "DeleteOptions":
+        scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+        raise bad_request(
+            f'no kind "{kind}" is registered for version "{body.get("apiVersion", "v1")}" in scheme "{scheme}"'
+        )
+    try:
+        given: Json = decoder("DeleteOptions")(body, "", Notes())
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
+    if body.get("propagationPolicy") == "":  # a pointer in Go, whose empty text is no choice
+        given["propagationPolicy"] = ""
+    return given
+
+
+def _asked(query: Mapping[str, str]) -> Json:
+    """The options of a query, where there is no body."""
+    asked: Json = {"dryRun": [query["dryRun"]]} if "dryRun" in query else {}
+    if "propagationPolicy" in query:
+        asked["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        asked["orphanDependents"] = truth(query["orphanDependents"])
+    if query.get("gracePeriodSeconds"):
+        asked["gracePeriodSeconds"] = integer(query, "gracePeriodSeconds")
+    return asked
 
 
 async def delete(

@@ -6,7 +6,7 @@ Sources: apiserver registry/rest, apimachinery api/validation; options are check
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -78,27 +78,42 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
 def write_call(query: Mapping[str, str], *, kind: str, user: User, agent: str, apply: bool = False) -> Call:
     """The options of a write; ApiError 422 names what is wrong. `kind` is for example CreateOptions."""
     errors: list[FieldError] = []
-    dry_run = query.get("dryRun", "")
-    if dry_run not in ("", "All"):
-        errors.append(unsupported("dryRun", [dry_run], ["All"]))
-    validation = query.get("fieldValidation", "") or "Warn"
-    if validation not in VALIDATIONS:
-        errors.append(unsupported("fieldValidation", validation, ["", *VALIDATIONS]))
-    manager = query.get("fieldManager", "")
+    manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     if apply and not manager:
         errors.append(required("fieldManager", "is required for apply patch"))
     if "force" in query and not apply and kind == "PatchOptions":
         errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    errors.extend(_manager_faults(manager))
+    errors.extend(dry_run_faults([query["dryRun"]] if "dryRun" in query else []))
+    if validation and validation not in VALIDATIONS:
+        errors.append(unsupported("fieldValidation", validation, ["", *VALIDATIONS]))
     if errors:
         raise bad_options(kind, errors)
     return Call(
         user=user,
-        dry_run=dry_run == "All",
+        dry_run="dryRun" in query,
         manager=manager or agent.split("/", 1)[0][:MANAGER_LIMIT] or "unknown",
-        field_validation=validation,
+        field_validation=validation or "Warn",
         force=truth(query.get("force")),
         applied=apply,
     )
+
+
+def dry_run_faults(given: Sequence[str]) -> list[FieldError]:
+    """What is wrong with the stages that a dry run is to go through: all is the only choice."""
+    return [unsupported("dryRun", given, ["All"])] if any(one != "All" for one in given) else []
+
+
+def _manager_faults(manager: str) -> list[FieldError]:
+    if len(manager.encode()) > MANAGER_LIMIT:
+        return [
+            FieldError("FieldValueTooLong", "fieldManager", f"Too long: may not be more than {MANAGER_LIMIT} bytes")
+        ]
+    return [
+        invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {index})")
+        for index, char in enumerate(manager)
+        if not char.isprintable()
+    ]
 
 
 ANNOTATION_BYTES = 256 * 1024

@@ -16,9 +16,11 @@ from tutti_sim.meta.errors import (
     conflict,
     invalid,
     modified,
+    not_an_object,
     not_found,
     shown_value,
     unprocessable,
+    wrong_head,
 )
 from tutti_sim.patch import managed
 from tutti_sim.rest import metadata
@@ -36,7 +38,7 @@ def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) 
     A document that a patch made is invalid where one that a client sent is malformed.
     """
     if not isinstance(body, dict):
-        raise bad_request(f"couldn't get version/kind; json parse error: expected an object, got {type(body).__name__}")
+        raise bad_request(not_an_object(body))
     _check_kind(resource, body)
     notes = Notes()
     source = body if resource.inward is None else resource.inward(body)
@@ -63,7 +65,7 @@ def _check_kind(resource: Resource, body: Json) -> None:
     kind, version = body.get("kind"), body.get("apiVersion")
     for field, value in (("kind", kind), ("apiVersion", version)):
         if value is not None and not isinstance(value, str):
-            raise bad_request(f"couldn't get version/kind; json parse error: {field} must be a string")
+            raise bad_request(wrong_head(field, value))
     if resource.custom and not kind:
         raise bad_request("Object 'Kind' is missing in '" + resource.kind + "'")
     if resource.custom and not version:
@@ -101,6 +103,17 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
     meta = obj["metadata"] = metadata.before_create(
         resource, obj["metadata"], backend.draw, lambda name: stored.get(namespace, name) is not None
     )
+    if not strategy.managed:
+        meta.pop("managedFields", None)
+    elif not meta.get("managedFields"):  # what admission adds is nobody's
+        managed.on_create(
+            obj,
+            resource.codec.shape,
+            manager=call.manager,
+            api_version=resource.api_version,
+            keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
+            pattern=strategy.pattern(obj),
+        )
     for plugin in backend.admission:
         plugin(backend, write, obj)
     hooked = backend.hooks is not None and not call.trusted and backend.hooks.concern(write)
@@ -109,17 +122,6 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
         meta = obj["metadata"]
     strategy.prepare_create(obj)
     pattern = strategy.pattern(obj)
-    if strategy.managed and not meta.get("managedFields"):
-        managed.on_create(
-            obj,
-            resource.codec.shape,
-            manager=call.manager,
-            api_version=resource.api_version,
-            keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
-            pattern=pattern,
-        )
-    elif not strategy.managed:
-        meta.pop("managedFields", None)
     errors = metadata.validate_metadata(resource, meta)
     errors.extend(strategy.validate_new(obj, pattern))
     errors.extend(resource.codec.validate(obj, None))
