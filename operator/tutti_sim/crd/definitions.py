@@ -22,6 +22,7 @@ class DefinitionStrategy(Strategy):
 
     generation = True
     has_status = True
+    standard_finalizers = False
 
     def default(self, obj: Json) -> None:
         """Fill in the names that follow from the kind."""

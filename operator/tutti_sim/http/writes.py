@@ -24,6 +24,7 @@ APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 OPERATIONS = "application/json-patch+json"
+PATCHES = (OPERATIONS, MERGE, STRATEGIC, *APPLY)
 BUILTIN_PATCHES = f"{OPERATIONS}, {MERGE}, {STRATEGIC}, application/apply-patch+yaml, application/apply-patch+cbor"
 CUSTOM_PATCHES = f"{OPERATIONS}, {MERGE}, application/apply-patch+yaml, application/apply-patch+cbor"
 
@@ -108,6 +109,8 @@ async def patch(
 ) -> web.Response:
     """Change an object, or its status, by a patch."""
     kind = incoming.content_type
+    if kind not in PATCHES or (kind == STRATEGIC and resource.custom):
+        raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
     call = write_call(
         incoming.query, kind="PatchOptions", user=incoming.user, agent=incoming.agent, apply=kind in APPLY
     )
@@ -115,6 +118,7 @@ async def patch(
     data = await incoming.http.read()
     if kind in APPLY:
         return await _apply(backend, incoming, resource, target, rendering, call)
+    backend.get(resource, target.namespace, target.name)
     transform = transformer(resource, kind, data)
     version = await write.change(backend, resource, target.namespace, target.name, transform, call)
     return answer_write(resource, version, rendering, call=call)
@@ -143,6 +147,9 @@ async def _apply(
         raise bad_request("invalid object type: apiVersion and kind must be set in an apply patch")
     request.require_objects(config, "metadata")
     meta = dict(config.get("metadata") or {})
+    named = meta.get("name")
+    if named and named != target.name:
+        raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({target.name})")
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     stated = {**config, "metadata": {**meta, "name": target.name}}

@@ -135,8 +135,10 @@ def _scalar(kind: str, owner: str, field: str) -> Decoder:
 
     go_type = "int64" if kind == "int" and markers.is_long(owner, field) else GO_TYPES[kind]
 
+    bound = 1 << (63 if go_type == "int64" else 31)
+
     def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
-        if type(value) not in accepted:
+        if type(value) not in accepted or (kind == "int" and not -bound <= value < bound):
             raise _mismatch(value, owner, path, go_type)
         return value
 

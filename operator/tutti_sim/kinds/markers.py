@@ -71,6 +71,7 @@ KEEP_EMPTY = frozenset(
     {
         "podReplacementPolicy",
         "preemptionPolicy",
+        "unhealthyPodEvictionPolicy",
         "completionMode",
         "storageClassName",
         "volumeAttributesClassName",

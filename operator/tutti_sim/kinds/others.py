@@ -102,6 +102,7 @@ class EventStrategy(Strategy):
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
+        self.standard_finalizers = strict
 
     def default(self, obj: Json) -> None:
         """Fields that are always written, set or not."""
@@ -152,6 +153,7 @@ class LeaseStrategy(Strategy):
     """Leases."""
 
     create_on_update = True
+    standard_finalizers = False
 
     def default(self, obj: Json) -> None:
         """A lease always shows its specification."""
@@ -174,6 +176,7 @@ class BudgetStrategy(Strategy):
 
     generation = True
     has_status = True
+    standard_finalizers = False
 
     def default(self, obj: Json) -> None:
         """The specification is always shown."""
@@ -202,7 +205,14 @@ class BudgetStrategy(Strategy):
                 errors.append(invalid(f"spec.{field}", value, text))
             elif isinstance(value, int) and value < 0:
                 errors.append(invalid(f"spec.{field}", value, "must be greater than or equal to 0"))
+        evicts = spec.get("unhealthyPodEvictionPolicy", EVICTS[0])
+        if evicts not in EVICTS:
+            errors.append(unsupported("spec.unhealthyPodEvictionPolicy", evicts, EVICTS))
         return errors
+
+
+EVICTS = ("AlwaysAllow", "IfHealthyBudget")
+PREEMPTS = ("Never", "PreemptLowerPriority")
 
 
 class PriorityClassStrategy(Strategy):
@@ -221,10 +231,15 @@ class PriorityClassStrategy(Strategy):
         """High values belong to the system's own classes."""
         if obj["metadata"].get("name", "").startswith("system-"):
             return []
+        errors: list[FieldError] = []
         if obj["value"] > HIGHEST_USER_PRIORITY:
             text = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-            return [forbidden_field("value", text)]
-        return []
+            errors.append(forbidden_field("value", text))
+        if not obj["preemptionPolicy"]:
+            errors.append(required("preemptionPolicy"))
+        elif obj["preemptionPolicy"] not in PREEMPTS:
+            errors.append(unsupported("preemptionPolicy", obj["preemptionPolicy"], ("PreemptLowerPriority", "Never")))
+        return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """Value and preemption policy stay."""
@@ -302,6 +317,7 @@ class WebhookStrategy(Strategy):
 
     generation = True
     managed = False
+    standard_finalizers = False
 
     def default(self, obj: Json) -> None:
         """Fill in what admissionregistration/v1 defaults."""

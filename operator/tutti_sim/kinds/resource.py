@@ -27,6 +27,7 @@ class Strategy:
         needs_version: whether a PUT must say which resourceVersion it replaces.
         has_status: whether status is written through its own subresource only.
         keeps_status_on_create: whether a creator may set status.
+        standard_finalizers: whether a finalizer without a domain has to be one of those that Kubernetes knows.
         answers_object: whether DELETE answers with the object.
         orphans: whether a DELETE without a policy leaves the dependants (batch/v1 Jobs do so for old clients).
     """
@@ -37,6 +38,7 @@ class Strategy:
     needs_version = False
     has_status = False
     keeps_status_on_create = False
+    standard_finalizers = True
     answers_object = False
     orphans = False
 

@@ -77,6 +77,8 @@ def tree(value: Any, shape: DocumentShape, *, blank: bool = False) -> Json:
         always = shape.always if blank else _NOTHING
         for key, inner in value.items():
             scalar = inner.__class__ is not dict and inner.__class__ is not list
+            if key in always and not inner and not scalar:
+                continue
             node["f:" + key] = {} if scalar else tree(inner, shape.field(key), blank=key in always)
         return node
     if form is Form.SET:
@@ -293,6 +295,8 @@ def on_create(
     fields: Json = {}
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
+            continue
+        if value == {} and key in shape.always:
             continue
         if key == "spec" and pattern:
             fields["f:spec"] = _of_pattern(pattern, shape.field(key))

@@ -8,13 +8,14 @@ granular and lists atomic.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
 import jsonpatch
-from jsonpointer import JsonPointerException
+from jsonpointer import JsonPointer, JsonPointerException
 
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request
@@ -36,13 +37,39 @@ def merge_json(target: Any, patch: Any) -> Any:
 def operations(target: Json, patch: Any) -> Json:
     """The target with a JSON patch applied; ApiError 400 when it is no patch, 422 when it does not apply."""
     if not isinstance(patch, list):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     try:
-        result: Json = jsonpatch.apply_patch(target, patch)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError):
+        result: Json = copy.deepcopy(target)
+        for step in patch:
+            result = jsonpatch.apply_patch(result, [_as_meant(step, result)], in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError, AttributeError):
         text = "the server rejected our request due to an error in our request"
         raise ApiError(422, "Invalid", text, details={}) from None
     return result
+
+
+def _as_meant(step: Json, target: Json) -> Json:
+    """An operation as the API server's library takes it: what is missing from an object is null, and can be replaced.
+
+    Raises:
+        JsonPointerException: A path leads nowhere.
+    """
+    match step.get("op"):
+        case "replace" if _lacks(target, step["path"]):
+            return {**step, "op": "add"}
+        case "copy" if _lacks(target, step["from"]):
+            return {"op": "add", "path": step["path"], "value": None}
+        case "test" if step.get("value") is None and _lacks(target, step["path"]):
+            return {"op": "test", "path": "", "value": target}
+    return step
+
+
+def _lacks(target: Json, path: str) -> bool:
+    """Whether the last part of a path is missing from an object that the rest leads to."""
+    parent, key = JsonPointer(path).to_last(target)
+    return isinstance(parent, dict) and key not in parent
 
 
 class Form(Enum):

@@ -23,8 +23,8 @@ def bind(backend: Backend, namespace: str, name: str, body: Any, *, dry_run: boo
         raise bad_request("a Binding must be an object with a target")
     meta = body.get("metadata") or {}
     target = body.get("target") or {}
-    if meta.get("name") and meta["name"] != name:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    if meta.get("name") != name:
+        raise bad_request("name in URL does not match name in Binding object")
     kind = target.get("kind", "")
     if kind not in ("", "Node"):
         raise internal(
@@ -85,7 +85,7 @@ def evict(backend: Backend, namespace: str, name: str, body: Any, *, user: User,
     if not isinstance(body, dict):
         raise bad_request("an Eviction must be an object")
     meta = body.get("metadata") or {}
-    if meta.get("name") and meta["name"] != name:
+    if meta.get("name") != name:
         raise bad_request("name in URL does not match name in Eviction object")
     pods = backend.resource("", "v1", "pods")
     current = backend.get(pods, namespace, name)

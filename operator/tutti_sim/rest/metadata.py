@@ -121,6 +121,7 @@ GC_FINALIZERS = ("foregroundDeletion", "orphan")
 STANDARD_FINALIZERS = (*GC_FINALIZERS, "kubernetes")
 SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 NAME_ATTEMPTS = 8
+NEVER_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
 KEPT = ("uid", "creationTimestamp", "generation", *SYSTEM_FIELDS)
 
 
@@ -174,7 +175,7 @@ def before_update(meta: Json, old: Json) -> Json:
             merged[name] = old[name]
     merged["uid"] = meta.get("uid") or old["uid"]
     for name, value in meta.items():
-        if name not in merged and name not in KEPT:
+        if name not in merged and (name not in KEPT or name in NEVER_SET):
             merged[name] = value
     return merged
 
@@ -192,7 +193,7 @@ def validate_metadata(resource: Resource, meta: Json) -> list[FieldError]:
         errors.extend(_labels(tuple(labels.items())))
     if annotations := meta.get("annotations"):
         errors.extend(_annotations(annotations))
-    core = not resource.custom and resource.group != "apiextensions.k8s.io"
+    core = not resource.custom and resource.strategy.standard_finalizers
     errors.extend(_finalizers(meta.get("finalizers", ()), core=core))
     errors.extend(_owners(meta.get("ownerReferences", ())))
     return errors
@@ -238,13 +239,17 @@ def _owners(owners: Any) -> list[FieldError]:
     errors = []
     field = "metadata.ownerReferences"
     for owner in owners:
-        if not owner.get("apiVersion"):
-            errors.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
+        version = owner.get("apiVersion", "")
+        if not version or version.count("/") > 1:
+            errors.append(invalid(f"{field}.apiVersion", version, "version must not be empty"))
         errors.extend(
-            invalid(f"{field}.{name}", "", f"{name} must not be empty")
+            invalid(f"{field}.{name}", "", "must not be empty")
             for name in ("kind", "name", "uid")
             if not owner.get(name)
         )
+        if owner.get("kind") == "Event" and version in ("v1", "events.k8s.io/v1", "events.k8s.io/v1beta1"):
+            group, _, short = version.rpartition("/")
+            errors.append(invalid(field, owner, f"{group}/{short}, Kind=Event is disallowed from being an owner"))
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         first, second = (f"{one.get('kind')}/{one.get('name')}" for one in controllers[:2])
@@ -260,6 +265,11 @@ def validate_update(resource: Resource, meta: Json, old: Json) -> list[FieldErro
     errors = validate_metadata(resource, meta) if meta.keys() != old.keys() or meta != old else []
     if meta["uid"] != old["uid"]:
         errors.append(invalid("metadata.uid", meta["uid"], "field is immutable"))
+    errors.extend(
+        invalid(f"metadata.{name}", meta[name], "field is immutable")
+        for name in NEVER_SET
+        if name in meta and name not in old
+    )
     if old.get("deletionTimestamp"):
         added = [one for one in meta.get("finalizers", ()) if one not in old.get("finalizers", ())]
         if added:

@@ -87,6 +87,12 @@ def _check_place(obj: Json, namespace: str, name: str) -> None:
         meta["name"] = name
 
 
+def _require_name(meta: Json, name: str) -> None:
+    """ApiError 400 where the object that is to be in an object's place has no name."""
+    if not meta.get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+
+
 async def create(backend: Backend, resource: Resource, namespace: str, body: Any, call: Call) -> Version:
     """Create an object from a document."""
     obj = decode(resource, body, call)
@@ -157,6 +163,7 @@ async def replace(
     """Put a document in place of an object; the result says whether it was created."""
     current = backend.collection(resource).get(namespace, name)
     obj = decode(resource, body, call)
+    _require_name(obj["metadata"], name)
     _check_place(obj, namespace, name)
     if current is None:
         if resource.strategy.create_on_update and not call.subresource:
@@ -183,8 +190,9 @@ async def change(
         changed: Any = transform(source)
         if not isinstance(changed, dict) or not isinstance(changed.get("metadata") or {}, dict):
             raise bad_request("json: cannot unmarshal what the patch makes into an object with metadata")
-        _check_place({"metadata": dict(changed.get("metadata") or {})}, namespace, name)
         obj = decode(resource, changed, call, patched=True)
+        _require_name(obj["metadata"], name)
+        _check_place(obj, namespace, name)
         explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
         try:
             return await update(backend, resource, current, obj, call)
