@@ -218,6 +218,7 @@ class ClassBook:
 
     Attributes:
         watched: The label keys that some selector reads, and some that one has read.
+        version: Grows whenever more of them are watched.
         strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
         shares_cards: Whether cards are shared as HAMi does, so that pods may ask for parts of them.
         reads_limits: Whether somebody estimates by their limits what pods will use, so that these tell classes apart.
@@ -226,6 +227,7 @@ class ClassBook:
     def __init__(self) -> None:
         self.reads_limits = False
         self.watched: set[str] = set()
+        self.version = 0
         self._fresh: list[str] = []
         self._lasting: set[str] = set()
         self._many = _MANY_KEYS
@@ -309,6 +311,7 @@ class ClassBook:
         read = dict.fromkeys(keys)
         fresh = [key for key in read if key not in self.watched]
         self.watched.update(fresh)
+        self.version += bool(fresh)
         self._fresh += fresh
         if lasting:
             self._lasting.update(read)

@@ -29,6 +29,7 @@ from tutti.cluster.devices.zones import ZonesAhead
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.load import LoadColumns
 from tutti.cluster.network import NetworkState
+from tutti.cluster.nominated_pods import NominatedPods
 from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
@@ -159,6 +160,7 @@ class NodeColumns:
         supply: Grows whenever what nodes offer changes, or which of them do.
         images: Which images are where.
         label_index: Which pods are where.
+        nominated: Which pods are nominated, for as long as somebody is tried for whom they count.
         namespaces: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
@@ -187,6 +189,7 @@ class NodeColumns:
         self.capacity_version = 0
         self.images = ImageTable()
         self.label_index = LabelIndex()
+        self.nominated: NominatedPods | None = None
         self.namespaces = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
@@ -289,6 +292,19 @@ class NodeColumns:
             if amount > 0:
                 self._requested[row, UNKNOWN_RESOURCE] -= 1
                 self._requested[row, self.resource_index.column(name)] += bounded(amount)
+
+    def in_use(self, column: int) -> NDArray[np.int64]:
+        """Return int64[rows], what scores count of a resource: `requested`, but what is taken for nominated pods."""
+        requested = self.requested[:, column]
+        if self.nominated is None:
+            return requested
+        return requested - self.nominated.unused(column, len(requested), self.resource_index)
+
+    def all_in_use(self) -> NDArray[np.int64]:
+        """Return int64[rows, resources]: the same of all resources, which may be `requested` itself."""
+        if self.nominated is None:
+            return self.requested
+        return np.stack([self.in_use(column) for column in range(self.requested.shape[1])], axis=1)
 
     def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
         """Return what is worked out once for each stamp: the versions of all that it is worked out of."""

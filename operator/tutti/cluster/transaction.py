@@ -71,14 +71,25 @@ class Transaction:
             counts: int64[k], pods per row.
             pod_class: Theirs.
         """
-        request, weighs = pod_class.keep(
-            "taken", len(self._nodes.resource_index.column_of), partial(self._taken_by, pod_class)
-        )
+        request, weighs = self._taken_by(pod_class)
         self.withhold(rows, counts[:, None] * request)
         weight = counts[:, None] * weighs
         self._nodes.scored[rows] += weight
         self._log.append(partial(self._lighten, rows, weight))
         placed = (pod_class, rows, counts)
+        self._take_beside_room(placed)
+        self.unshown.append(placed)
+        self._constraining += pod_class.inter_pod != UNCONSTRAINED
+        self._log.append(partial(self._withdraw, placed))
+
+    def nominate(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass) -> None:
+        """Do the same for pods that may never come: they take room, and are no pods there (`NominatedPods`)."""
+        self.withhold(rows, counts[:, None] * self._taken_by(pod_class)[0])
+        self._take_beside_room((pod_class, rows, counts))
+
+    def _take_beside_room(self, placed: _Placed) -> None:
+        """Let pods that have been put have what there is on their nodes beside the room that columns tell of."""
+        pod_class, rows, counts = placed
         if pod_class.volumes is not NO_VOLUMES:
             self._attach(placed, 1)
             self._attached.append(placed)
@@ -102,9 +113,6 @@ class Transaction:
             where = {names[row]: count for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
             self._nodes.network.take(pod_class.namespace, pod_class.labels, where, 1)
             self._log.append(partial(self._nodes.network.take, pod_class.namespace, pod_class.labels, where, -1))
-        self.unshown.append(placed)
-        self._constraining += pod_class.inter_pod != UNCONSTRAINED
-        self._log.append(partial(self._withdraw, placed))
 
     def allot(self, pod_class: PodClass, row: int) -> bool:
         """Keep devices for a pod of a class on a row; they stay kept for it after the commit.
@@ -194,6 +202,11 @@ class Transaction:
 
     def _taken_by(self, pod_class: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return int64[resources] and int64[2]: what one pod of a class takes, and what it counts in the score."""
+        return pod_class.keep(
+            "taken", len(self._nodes.resource_index.column_of), partial(self._work_out_taken, pod_class)
+        )
+
+    def _work_out_taken(self, pod_class: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         weight = [min(one, MOST_AMOUNT + 1) for one in pod_class.weight]
         return self._nodes.resource_index.vector(pod_class.requests), np.array(weight, dtype=np.int64)
 

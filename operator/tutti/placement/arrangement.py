@@ -26,12 +26,11 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.domains import Domains
+from tutti.placement.domains import Domains, means
 from tutti.placement.feasible_capacity import reserve_given
 from tutti.placement.framework import Counts, Mask, Rows, reserves
 from tutti.placement.gang import Ask, has_room_together, place_ask, required_amounts
 from tutti.placement.node_choice import NodeChoice, discriminating_scores
-from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
 from tutti.placement.ties import best_first

@@ -1,4 +1,4 @@
-"""Counting pods by topology domain: a domain is a value of one node label."""
+"""Counting the pods that a query means by topology domain: a domain is a value of one node label."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.classes import PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import PodQuery
 from tutti.placement.framework import Counts, Mask
 
 
@@ -69,3 +71,8 @@ def count_by_domain(nodes: NodeColumns, chosen: Codes, domains: Domains) -> Coun
     """Return int64[domains]: how many pods of the chosen codes are in each."""
     rows, counts, _ = nodes.label_index.where(chosen)
     return domains.sum(rows, counts)
+
+
+def means(query: PodQuery, pod_class: PodClass, nodes: NodeColumns) -> bool:
+    """Whether a query means the pods of a class."""
+    return query.matches(pod_class.namespace, nodes.namespaces.namespace_labels(pod_class.namespace), pod_class.labels)

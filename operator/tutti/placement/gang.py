@@ -18,11 +18,11 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
+from tutti.placement.domains import means
 from tutti.placement.feasible_capacity import FeasibleCapacity, limited_per_node
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, limits_per_node, reserves
 from tutti.placement.node_choice import NodeChoice, discriminating_scores
 from tutti.placement.plugins.devices import has_faults
-from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.plugins.spread_constraints import default_selector
 from tutti.placement.profile import Profile, filter_nodes, pre_filter, pre_score, static_filter_result
 from tutti.placement.sequential import feasible

@@ -39,7 +39,7 @@ class InUse:
     """What nodes had in use when it was last looked: copies of these columns.
 
     Attributes:
-        requested: int64[rows, resources].
+        requested: int64[rows, resources], without what is taken for nominated pods.
         scored: int64[rows, 2].
     """
 
@@ -49,19 +49,19 @@ class InUse:
     @classmethod
     def of(cls, nodes: NodeColumns) -> Self:
         """Look."""
-        return cls(nodes.requested.copy("F"), nodes.scored.copy("F"))
+        return cls(nodes.all_in_use().copy("F"), nodes.scored.copy("F"))
 
     def is_so(self, nodes: NodeColumns) -> bool:
         """Whether they have the same in use now."""
-        return np.array_equal(self.scored, nodes.scored) and np.array_equal(self.requested, nodes.requested)
+        return np.array_equal(self.scored, nodes.scored) and np.array_equal(self.requested, nodes.all_in_use())
 
     def changed(self, nodes: NodeColumns) -> Rows:
         """Return int64[k]: the rows that have something else in use now."""
-        return np.flatnonzero(_differs(self.requested, nodes.requested) | _differs(self.scored, nodes.scored))
+        return np.flatnonzero(_differs(self.requested, nodes.all_in_use()) | _differs(self.scored, nodes.scored))
 
     def look_again(self, nodes: NodeColumns, rows: Sequence[int] | Rows | slice = _ALL) -> None:
         """Take in what some rows have in use now."""
-        self.requested[rows], self.scored[rows] = nodes.requested[rows], nodes.scored[rows]
+        self.requested[rows], self.scored[rows] = nodes.all_in_use()[rows], nodes.scored[rows]
 
 
 @dataclass(slots=True)

@@ -62,11 +62,13 @@ class _Candidates:
 
     def offered(self, resource: str) -> Floats:
         """Return float64[k]: what each node offers of a resource."""
-        return self._of(self.nodes.allocatable, resource)
+        column = self.nodes.resource_index.column_of.get(resource)
+        return np.zeros(len(self.rows)) if column is None else self._here(self.nodes.allocatable[:, column])
 
     def taken(self, resource: str) -> Floats:
         """Return float64[k]: what pods hold of it there now."""
-        return self._of(self.nodes.requested, resource)
+        column = self.nodes.resource_index.column_of.get(resource)
+        return np.zeros(len(self.rows)) if column is None else self._here(self.nodes.in_use(column))
 
     def asked(self, resource: str) -> float:
         """Return what one pod of the class asks for."""
@@ -101,11 +103,8 @@ class _Candidates:
             offered += self.offered(name)
         return offered
 
-    def _of(self, table: NDArray[np.int64], resource: str) -> Floats:
-        column = self.nodes.resource_index.column_of.get(resource)
-        if column is None:
-            return np.zeros(len(self.rows))
-        found: Floats = table[self.rows, column].astype(np.float64)
+    def _here(self, column: NDArray[np.int64]) -> Floats:
+        found: Floats = column[self.rows].astype(np.float64)
         return found
 
 

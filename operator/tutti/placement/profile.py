@@ -224,7 +224,7 @@ def features_of(pod_class: PodClass, nodes: NodeColumns) -> int:
     features = pod_class.features
     if not nodes.numa:
         features &= ~Feature.NUMA_ZONES
-    if nodes.label_index.with_terms:
+    if nodes.label_index.with_terms or (nodes.nominated is not None and nodes.nominated.with_terms):
         features |= Feature.PLACED_TERMS
     if pod_class.namespace in nodes.namespaces.services:
         features |= Feature.SERVICES

@@ -60,7 +60,7 @@ class TieRule:
         """
         if self.step == 1:
             return worth
-        there = self.nodes.requested[:, self.nodes.resource_index.column(PODS)]
+        there = self.nodes.in_use(self.nodes.resource_index.column(PODS))
         there = there if len(rows) == len(there) else there[rows]
         keys: Scores = worth * self.step
         keys -= np.minimum(there if more is None else there + more, self.step - 1)

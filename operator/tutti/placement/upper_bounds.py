@@ -13,11 +13,10 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.domains import Domains, count_by_domain
+from tutti.placement.domains import Domains, count_by_domain, means
 from tutti.placement.feasible_capacity import limited_per_node
 from tutti.placement.framework import Counts
 from tutti.placement.gang import Ask
-from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.plugins.topology_spread import SpreadState
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible

@@ -29,7 +29,7 @@ from tutti.engine.preemption.by_priority import (
 )
 from tutti.engine.preemption.consolidation import consolidate
 from tutti.engine.preemption.moves import is_coming
-from tutti.engine.preemption.nominated_room import precedence_of
+from tutti.engine.preemption.nominated_room import minding_domains, precedence_of
 from tutti.engine.preemption.surplus import set_apart
 from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import PATIENT, EvictionReason, Explanation, Gate, LifecycleStep
@@ -99,13 +99,14 @@ def preempt(
     """
     if is_coming(state, entry.workload) or why.reason in PATIENT:
         return NOBODY_LEAVES
-    waits = consolidate(state, entry, why, options, priority) if moving else None
-    if waits is not None:
-        return Preemption(waits)
-    by_quota = preempt_by_quota(state, entry, options, priority)
-    if by_quota.waits is not None:
-        return by_quota
-    return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
+    with minding_domains(state):
+        waits = consolidate(state, entry, why, options, priority) if moving else None
+        if waits is not None:
+            return Preemption(waits)
+        by_quota = preempt_by_quota(state, entry, options, priority)
+        if by_quota.waits is not None:
+            return by_quota
+        return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
 
 
 def preempt_by_quota(

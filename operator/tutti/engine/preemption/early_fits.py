@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -72,7 +73,7 @@ class _RoomBeside:
             [n for n in state.nominations.ours.values() if n.priority >= priority and not n.charges], state.cluster
         )
         beside = free.copy()
-        for pod_class, rows in held.rows():
+        for pod_class, rows in chain(held.rows(moves=False), held.rows(moves=True)):
             vector = nodes.vector(pod_class.requests)
             np.subtract.at(beside[:, : len(vector)], rows, vector)
         overlap = held.overlap(state.cluster)

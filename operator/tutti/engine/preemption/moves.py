@@ -93,7 +93,7 @@ def kept_places(
         nomination = state.nominations.ours.get(plan.key)
         victims = {place.pod: place.uid for place in plan.places() if not _has_ended(state, place)}
         if spots:
-            found.append(Nomination(priority, spots, (), victims, [], plan.until, _UNTOLD))
+            found.append(Nomination(priority, spots, (), victims, [], plan.until, _UNTOLD, moves=True))
         if nomination is not None and any(piece.home == home for piece in plan.pieces):
             found.append(nomination)
     return found, amounts

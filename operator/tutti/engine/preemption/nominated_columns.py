@@ -41,7 +41,7 @@ class NominatedColumns:
         self._place = _NONE  # by number, which one it is of those that count now; -1 for others
         self._wanting: dict[PodClass, int] = {}
         self._leaving: dict[PodClass, int] = {}
-        self._spot_of = self._spot_row = self._spot_code = self._spot_waits = _NONE
+        self._spot_of = self._spot_row = self._spot_code = self._spot_waits = self._spot_moves = _NONE
         self._victims: list[PodKey] = []
         self._victim_of = self._slot = self._tenancy = self._victim_code = _NONE
 
@@ -72,9 +72,12 @@ class NominatedColumns:
         self._place = np.full(len(self._known), -1, dtype=np.int64)
         self._place[[self._number[id(one)] for one in nominations]] = np.arange(len(nominations))
 
-    def rows(self) -> Iterator[tuple[PodClass, Column]]:
-        """Yield the classes that are nominated, as they came first, and int64[k], the row of each of their pods."""
-        place = self._place[self._spot_of]
+    def rows(self, *, moves: bool) -> Iterator[tuple[PodClass, Column]]:
+        """Yield the classes that are nominated, as they came first, and int64[k], the row of each of their pods.
+
+        Those of them for whom others are moved, and who are moved, or those that wait for victims.
+        """
+        place = np.where(self._spot_moves == moves, self._place[self._spot_of], -1)
         order = np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :]
         codes, rows, classes = self._spot_code[order], self._spot_row[order], list(self._wanting)
         for code in dict.fromkeys(codes.tolist()):
@@ -99,16 +102,17 @@ class NominatedColumns:
 
     def _add_spots(self, new: Sequence[Nomination], first: int, cluster: Cluster) -> None:
         found = [
-            (first + index, row, _code(self._wanting, spot.pod_class), bool(one.victims))
+            (first + index, row, _code(self._wanting, spot.pod_class), bool(one.victims), one.moves)
             for index, one in enumerate(new)
             for spot in one.spots
             if (row := cluster.nodes.rows.get(spot.node)) is not None
         ]
-        numbers, rows, codes, waits = np.array(found, dtype=np.int64).reshape(-1, 4).T
+        numbers, rows, codes, waits, moves = np.array(found, dtype=np.int64).reshape(-1, 5).T
         self._spot_of = np.concatenate((self._spot_of, numbers))
         self._spot_row = np.concatenate((self._spot_row, rows))
         self._spot_code = np.concatenate((self._spot_code, codes))
         self._spot_waits = np.concatenate((self._spot_waits, waits))
+        self._spot_moves = np.concatenate((self._spot_moves, moves))
 
     def _add_victims(self, new: Sequence[Nomination], first: int, cluster: Cluster) -> None:
         pairs = [(first + index, victim) for index, one in enumerate(new) for victim in one.victims]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
+from tutti.cluster.nominated_pods import NominatedPods
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
@@ -111,14 +112,15 @@ def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: 
         places, kept = moves.kept_places(state, workload, priority)
         nominations += [one for one in places if not any(one is other for other in nominations)]
     state.nominated.follow(nominations, state.cluster)
-    rows = dict(state.nominated.rows())
+    rows = dict(state.nominated.rows(moves=False))
     for spot in state.nominations.foreign(priority):
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows[spot.pod_class] = np.append(rows.get(spot.pod_class, _NO_ROWS), row)
     if state.kept_for_successors:
         kept += member_loss.kept_from(state, workload, priority)
-    return _withheld(state, entry, nominations, rows, kept) if rows or kept else nullcontext()
+    moved = dict(state.nominated.rows(moves=True)) if any(one.moves for one in nominations) else {}
+    return _withheld(state, entry, nominations, rows, moved, kept) if rows or moved or kept else nullcontext()
 
 
 @contextmanager
@@ -127,27 +129,52 @@ def _withheld(
     entry: QueueEntry,
     nominations: Sequence[Nomination],
     rows: Mapping[PodClass, Rows],
+    moved: Mapping[PodClass, Rows],
     kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
+    nodes = state.cluster.nodes
     with state.cluster.transaction() as claims:
         if kept:
             claims.withhold(*_kept_room(state, kept))
+        placed = [(pod_class, *np.unique(where, return_counts=True)) for pod_class, where in rows.items()]
         with _free_of_victims(state, nominations):
-            for pod_class, where in rows.items():
+            for pod_class, where in moved.items():
                 claims.put(*np.unique(where, return_counts=True), pod_class)
-        if _minds_company(state, entry, claims):
+            for pod_class, where, counts in placed:
+                claims.nominate(where, counts, pod_class)
+        if moved and _minds_company(state, entry, claims):
             claims.show()
         covered = state.nominations.covered = state.nominated.overlap(state.cluster)
-        if covered is not None:
-            claims.withhold(covered.rows, -covered.in_use())
+        overlap = None if covered is None else (covered.rows, covered.in_use())
+        if overlap is not None:
+            claims.withhold(overlap[0], -overlap[1])
+        nodes.nominated = NominatedPods(placed, overlap) if placed else None
         try:
             yield
         finally:
-            state.nominations.covered = None
+            state.nominations.covered, nodes.nominated = None, None
+
+
+@contextmanager
+def minding_domains(state: PreemptionState) -> Iterator[None]:
+    """Inside, whoever is nominated counts in all of its topology domains for who is tried against it.
+
+    So nobody is taken out for a pod that could not go to its node once those are there who have been nominated before.
+    kube-scheduler 1.36 has both wait for their victims, and the second look for others when the first has come.
+    """
+    nominated = state.cluster.nodes.nominated
+    if nominated is None:
+        yield
+        return
+    nominated.in_domains = True
+    try:
+        yield
+    finally:
+        nominated.in_domains = False
 
 
 def _minds_company(state: PreemptionState, entry: QueueEntry, claims: Transaction) -> bool:
-    """Whether nominated pods can matter beyond their room to those that are tried, or to any that is moved for them.
+    """Whether who is moved can matter beyond its room to those that are tried, or to any that is moved for them.
 
     Nobody may rely on the company of pods that may never come.
     """

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from tutti.api.core import Pod
@@ -29,7 +30,7 @@ from tutti.engine.records.explanation import EvictionReason, Explanation, Lifecy
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.reservations import NominatedPods, Nomination, Spot, has_its_nodes
+from tutti.engine.records.reservations import ForeignNomination, NominatedPods, Nomination, Spot, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.quota.tree import Usage, add_to
@@ -168,6 +169,7 @@ def refresh_nominations(state: PreemptionState) -> None:
         state.nominations.again_at = None
         state.cluster.freed += 1
         state.ledger.retry_all()
+    _class_foreign(state)
     news = _with_news(state)
     state.nominated.read_anew((one for _, one in news), state.nominations.ours.values())
     for key, nomination in news:
@@ -276,7 +278,20 @@ def note_foreign_nomination(state: PreemptionState, pod: Pod) -> None:
     drop_foreign_nomination(state, key)
     if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
         pod_class = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
-        state.nominations.others[key] = (pod.spec.priority or 0, Spot(pod_class, node, key))
+        spot, labels = Spot(pod_class, node, key), pod.metadata.labels
+        state.nominations.others[key] = ForeignNomination(pod.spec.priority or 0, spot, labels)
+
+
+def _class_foreign(state: PreemptionState) -> None:
+    """Class those anew whom other schedulers have nominated, by the labels that have come to be read."""
+    book, classes = state.nominations, state.cluster.classes
+    if not book.others or book.classed == classes.version:
+        return
+    book.classed = classes.version
+    for key, one in book.others.items():
+        before = one.spot.pod_class
+        pod_class = classes.of(before.spec, key[0], one.labels, cards=before.cards, waits=False)
+        book.others[key] = replace(one, spot=replace(one.spot, pod_class=pod_class))
 
 
 def drop_foreign_nomination(state: PreemptionState, key: PodKey) -> None:

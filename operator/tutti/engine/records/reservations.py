@@ -80,6 +80,21 @@ class Spot:
     pod: PodKey | None
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignNomination:
+    """Where another scheduler wants a pod of its own to go.
+
+    Attributes:
+        priority: That of the pod.
+        spot: Where, and of which class the pod is by the labels that are read.
+        labels: All labels that it has.
+    """
+
+    priority: int
+    spot: Spot
+    labels: Mapping[str, str]
+
+
 @dataclass(slots=True)
 class Nomination:
     """Room held for one workload.
@@ -177,7 +192,8 @@ class Nominations:
 
     Attributes:
         ours: Those of our workloads.
-        others: Pods of other schedulers that are nominated: their priority and spot.
+        others: Pods of other schedulers that are nominated.
+        classed: The version of the book of classes by which these are of their classes.
         nodes: Where each nominated pod of ours is to go.
         kept: Who may be taken out, by version of the columns of pods, the priorities of the preemptor, and its queue if
             that borrows; for one turn.
@@ -192,7 +208,8 @@ class Nominations:
     """
 
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
-    others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
+    others: dict[PodKey, ForeignNomination] = field(default_factory=dict)
+    classed: int = 0
     nodes: dict[PodKey, str] = field(default_factory=dict)
     kept: dict[tuple[int, int, int, str], VictimUnits] = field(default_factory=dict)
     covered: VictimOverlap | None = None
@@ -226,7 +243,7 @@ class Nominations:
 
     def foreign(self, priority: int) -> list[Spot]:
         """Return the spots of pods of other schedulers that pods of this priority may not take."""
-        return [spot for other, spot in self.others.values() if other >= priority]
+        return [other.spot for other in self.others.values() if other.priority >= priority]
 
     def look_again(self, at: float) -> None:
         """Have those who found no victims tried again at a time, Unix seconds."""

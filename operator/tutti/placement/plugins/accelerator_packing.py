@@ -102,7 +102,7 @@ class AcceleratorPacking:
             if column >= nodes.allocatable.shape[1]:
                 continue
             offered = at_rows(nodes.allocatable[:, column], rows)
-            used = at_rows(nodes.requested[:, column], rows) + more * pod_class.requests[name]
+            used = at_rows(nodes.in_use(column), rows) + more * pod_class.requests[name]
             total += np.minimum(used, offered) * MAX_SCORE // np.maximum(offered, 1)
         return total // len(names)
 

@@ -16,8 +16,9 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import PodQuery, PodTerm, TermKind
-from tutti.placement.domains import Domains, count_by_domain
+from tutti.placement.domains import Domains, count_by_domain, means
 from tutti.placement.framework import MAX_SCORE, Counts, Features, FlavorConstraints, Mask, Rejection, Rows, Scores
+from tutti.placement.plugins.nominated_neighbours import NOBODY_NOMINATED, NominatedConflicts, kept_off_by_nominated
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -72,11 +73,19 @@ class AffinityState:
     """Who is where, as far as a class's terms and the terms of others about it ask."""
 
     def __init__(
-        self, rows: int, *, matches_itself: bool, near: ManyCounts, apart: ManyCounts, existing: ManyCounts
+        self,
+        rows: int,
+        *,
+        matches_itself: bool,
+        near: ManyCounts,
+        apart: ManyCounts,
+        existing: ManyCounts,
+        nominated: NominatedConflicts = NOBODY_NOMINATED,
     ) -> None:
         self._rows = rows
         self._matches_itself = matches_itself
         self._near, self._apart, self._existing = near, apart, existing
+        self._nominated = nominated
         self.one_per_node = self.changes_on_add = self.own = False
 
     @classmethod
@@ -87,7 +96,8 @@ class AffinityState:
         near = _count_near(nodes, constraints.affinity, step=int(own))
         apart = _count_apart(nodes, pod_class)
         existing = _count_existing(nodes, pod_class)
-        out = cls(len(nodes), matches_itself=own, near=near, apart=apart, existing=existing)
+        nominated = kept_off_by_nominated(pod_class, nodes)
+        out = cls(len(nodes), matches_itself=own, near=near, apart=apart, existing=existing, nominated=nominated)
         drawn = any(one.step for one in near)
         repelled = [one for one in (*apart, *existing) if one.step]
         out.one_per_node = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
@@ -100,8 +110,8 @@ class AffinityState:
         left = np.ones(self._rows, dtype=np.bool_)
         for reason, refused, final in (
             (AFFINITY, self._lonely(), True),
-            (ANTI_AFFINITY, self._any(self._apart), False),
-            (EXISTING, self._any(self._existing), False),
+            (ANTI_AFFINITY, self._any(self._apart, self._nominated.apart), False),
+            (EXISTING, self._any(self._existing, self._nominated.existing), False),
         ):
             if refused is not None:
                 out.append(Rejection(reason, refused & left, final=final))
@@ -111,7 +121,8 @@ class AffinityState:
     def refused(self) -> Mask:
         """Return bool[rows]: all nodes that are ruled out."""
         out = np.zeros(self._rows, dtype=np.bool_)
-        for refused in (self._lonely(), self._any(self._apart), self._any(self._existing)):
+        kept_off = self._any(self._apart, self._nominated.apart), self._any(self._existing, self._nominated.existing)
+        for refused in (self._lonely(), *kept_off):
             if refused is not None:
                 out |= refused
         return out
@@ -141,6 +152,8 @@ class AffinityState:
 
     def counts_as(self, other: AffinityState) -> bool:
         """Whether another has counted the same for each topology key."""
+        if not (self._nominated.none and other._nominated.none):
+            return False
         return self._matches_itself == other._matches_itself and all(
             len(mine) == len(theirs) and all(one.counts_as(two) for one, two in zip(mine, theirs, strict=True))
             for mine, theirs in (
@@ -151,13 +164,21 @@ class AffinityState:
         )
 
     def features(self) -> Sequence[Features]:
-        """Return each row's domains."""
-        return [one.domains.codes + 1 for one in (*self._near, *self._apart, *self._existing)]
+        """Return each row's domains, and whether those who are nominated keep off pods of the class."""
+        domains = [one.domains.codes + 1 for one in (*self._near, *self._apart, *self._existing)]
+        return [*domains, *(refused for refused in self._nominated if refused is not None)]
 
     def at(self, rows: Rows) -> AffinityState:
         """Return the state of these rows only."""
         near, apart, existing = ([one.at(rows) for one in some] for some in (self._near, self._apart, self._existing))
-        out = AffinityState(len(rows), matches_itself=self._matches_itself, near=near, apart=apart, existing=existing)
+        out = AffinityState(
+            len(rows),
+            matches_itself=self._matches_itself,
+            near=near,
+            apart=apart,
+            existing=existing,
+            nominated=self._nominated.at(rows),
+        )
         out.changes_on_add = self.changes_on_add
         return out
 
@@ -176,18 +197,15 @@ class AffinityState:
             lonely |= ~(one.domains.known if first else one.any_there())
         return lonely
 
-    def _any(self, counted: list[DomainCounts]) -> Mask | None:
+    def _any(self, counted: list[DomainCounts], nominated: Mask | None) -> Mask | None:
         if not counted:
-            return None
+            return nominated
         out = counted[0].any_there()
         for one in counted[1:]:
             out |= one.any_there()
+        if nominated is not None:
+            out |= nominated
         return out
-
-
-def means(query: PodQuery, pod_class: PodClass, nodes: NodeColumns) -> bool:
-    """Whether a query means the pods of a class."""
-    return query.matches(pod_class.namespace, nodes.namespaces.namespace_labels(pod_class.namespace), pod_class.labels)
 
 
 TermWeigher = Callable[[TermKind, PodTerm], int | None]
@@ -241,7 +259,8 @@ class InterPodAffinity:
     def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where neither the class nor anybody on a node has terms."""
         constraints = pod_class.inter_pod
-        if not constraints.affinity and not constraints.anti_affinity and not nodes.label_index.with_terms:
+        with_terms = nodes.label_index.with_terms or (nodes.nominated is not None and nodes.nominated.with_terms)
+        if not constraints.affinity and not constraints.anti_affinity and not with_terms:
             return None
         return AffinityState.of(pod_class, nodes)
 

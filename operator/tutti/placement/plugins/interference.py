@@ -19,6 +19,7 @@ from tutti.api.selectors import LabelSelector
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.nominated_pods import NominatedPods
 from tutti.cluster.signatures import PodQuery
 from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
 
@@ -93,19 +94,21 @@ def codes_of(behaviour: str, nodes: NodeColumns) -> Codes:
     return nodes.label_index.matching(query, nodes.namespaces)
 
 
-def _on_nodes(behaviour: str, nodes: NodeColumns) -> Counts:
+def _on_nodes(behaviour: str, nodes: NodeColumns, nominated: NominatedPods | None) -> Counts:
     rows, counts, _ = nodes.label_index.where(codes_of(behaviour, nodes))
     out = np.zeros(len(nodes), dtype=np.int64)
     np.add.at(out, rows, counts)
+    if nominated is not None:
+        out += nominated.count(len(nodes), lambda one: behaviour_of(one) == behaviour)
     return out
 
 
-def _count(rules: InterferenceRules, mine: str, nodes: NodeColumns) -> Pressure:
+def _count(rules: InterferenceRules, mine: str, nodes: NodeColumns, nominated: NominatedPods | None = None) -> Pressure:
     known: dict[str, Counts] = {}
 
     def there(behaviour: str) -> Counts:
         if behaviour not in known:
-            known[behaviour] = _on_nodes(behaviour, nodes)
+            known[behaviour] = _on_nodes(behaviour, nodes, nominated)
         return known[behaviour]
 
     percent, nothing = rules.percent(), np.zeros(len(nodes), dtype=np.int64)
@@ -216,6 +219,8 @@ class InterferenceFilter:
         if self.rules.limit is None and not self.rules.kept_apart(mine):
             return None
         found = pressure_of(self.rules, pod_class, nodes)
+        if nodes.nominated is not None:
+            found = _count(self.rules, mine, nodes, nodes.nominated)
         return InterferenceState(self.rules, mine, found) if found.there else None
 
 

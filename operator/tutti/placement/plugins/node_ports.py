@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import HostPort, PodSignature
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection
 
 PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
@@ -56,7 +58,14 @@ class NodePorts:
         index = nodes.label_index
         conflicting = np.zeros(index.codes, dtype=np.bool_)
         for code, pod_signature in index.with_ports.items():
-            conflicting[code] = any(port.conflicts(one) for port in pod_signature.inter_pod.ports for one in wanted)
+            conflicting[code] = _conflict(wanted, pod_signature)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[index.where(conflicting)[0]] = True
+        if nodes.nominated is not None:
+            taken |= nodes.nominated.count(len(nodes), partial(_conflict, wanted)) > 0
         return PortState(taken, conflicting)
+
+
+def _conflict(wanted: Sequence[HostPort], other: PodSignature | PodClass) -> bool:
+    """Whether pods that want some ports cannot be where another is."""
+    return any(port.conflicts(one) for port in other.inter_pod.ports for one in wanted)

@@ -337,7 +337,7 @@ class _Counting(NamedTuple):
 
 def _used(one: _Counting, nodes: NodeColumns, rows: Rows, nth: Counts) -> NDArray[np.int64]:
     """Return int64[m, k], a new array: what would be used of a resource with the `nth` more pod."""
-    now = nodes.requested[:, one.offer.column] if one.scored < 0 else nodes.scored[:, one.scored]
+    now = nodes.in_use(one.offer.column) if one.scored < 0 else nodes.scored[:, one.scored]
     there = now if len(rows) == len(now) else now[rows]
     return there[None, :] + (one.first + (nth - 1) * one.more)[:, None]
 
@@ -401,7 +401,7 @@ def _evenness(
     parts: list[Floats] = []
     every = len(rows) == len(nodes.names)
     for offer, asked in counted:
-        now = nodes.requested[:, offer.column]
+        now = nodes.in_use(offer.column)
         used = np.add((now if every else now[rows])[None, :], (counts * asked)[:, None])
         part = used / (offer.amounts if every else offer.amounts[rows])
         parts.append(np.minimum(part, 1.0, out=part))

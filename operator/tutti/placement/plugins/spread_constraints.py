@@ -16,7 +16,7 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import PodQuery
-from tutti.placement.domains import Domains
+from tutti.placement.domains import Domains, means
 from tutti.placement.framework import Counts, Mask
 from tutti.placement.plugins.node_affinity import required_matches
 from tutti.placement.plugins.node_state import tolerates_taints
@@ -97,6 +97,11 @@ class TopologySpread:
             and self.matches_itself == other.matches_itself
             and self.counts_itself == other.counts_itself
         )
+
+    def counts(self, pod_class: PodClass, nodes: NodeColumns) -> bool:
+        """Whether pods of some class are counted."""
+        selector = self.query.selector
+        return selector is not None and not _is_empty(selector) and means(self.query, pod_class, nodes)
 
     def counted(self, nodes: NodeColumns) -> Codes:
         """Return bool[codes]: the pods that are counted; those that are being deleted are not."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
@@ -58,6 +59,20 @@ class _Filling:
             if not self._emptiest:
                 self._find_least()
 
+    def least_with(self, codes: NDArray[np.signedinteger], more: Counts) -> Counts:
+        """Return int64[k]: what the emptiest would have with more pods in one domain that is looked at.
+
+        Args:
+            codes: [k], which domain.
+            more: int64[k], how many more pods there, each for itself.
+        """
+        if self._emptiest != 1:
+            return np.full(len(codes), self.least, dtype=np.int64)
+        others = np.sort(self.counts[self.looked_at])[1:2]
+        filled = self.counts[codes] + more
+        alone = np.minimum(filled, others[0]) if len(others) else filled
+        return np.where(self.counts[codes] == self.least, alone, self.least)
+
     def _find_least(self) -> None:
         mine = self.counts[self.looked_at]
         self.least = int(mine.min())
@@ -66,18 +81,26 @@ class _Filling:
 
 @dataclass(slots=True)
 class _StrictCounts:
-    """The pods of one constraint: how many in each domain, over the nodes that are looked at."""
+    """The pods of one constraint: how many in each domain, over the nodes that are looked at.
+
+    Attributes:
+        nominated: int64[rows], how many more are nominated there that count for their own node alone; None for none.
+    """
 
     spread: TopologySpread
     filling: _Filling
     looked_at: Mask
+    nominated: Counts | None = None
 
     def at(self, rows: Rows) -> _StrictCounts:
         """Return the same of these rows only."""
-        return _StrictCounts(self.spread.at(rows), self.filling, self.looked_at[rows])
+        nominated = None if self.nominated is None else self.nominated[rows]
+        return _StrictCounts(self.spread.at(rows), self.filling, self.looked_at[rows], nominated)
 
     def counts_as(self, other: _StrictCounts) -> bool:
-        """Whether another has counted the same."""
+        """Whether it is known that another has counted the same."""
+        if self.nominated is not None or other.nominated is not None:
+            return False
         return self.spread.is_as(other.spread) and np.array_equal(self.filling.counts, other.filling.counts)
 
     def add(self, row: int) -> None:
@@ -89,6 +112,10 @@ class _StrictCounts:
         """bool[rows]: nodes where one more pod would make the skew too large."""
         spread, filling = self.spread, self.filling
         over: Mask = spread.domains.spread(filling.counts) > filling.least + spread.most_beside
+        if self.nominated is not None:
+            rows = np.flatnonzero(self.nominated)
+            codes, more = spread.domains.codes[rows], self.nominated[rows]
+            over[rows] |= filling.counts[codes] + more > filling.least_with(codes, more) + spread.most_beside
         return over
 
 
@@ -105,7 +132,7 @@ class SpreadState:
     def of(cls, pod_class: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
         """Count who is where."""
         keyed = with_all_keys(spreads, len(nodes)) & nodes.present
-        return cls([_count_strictly(pod_class, nodes, one, keyed) for one in spreads], len(nodes))
+        return cls([found for one in spreads for found in _count_strictly(pod_class, nodes, one, keyed)], len(nodes))
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by the first constraint that they do not meet."""
@@ -150,8 +177,13 @@ class SpreadState:
         return len(mine) == len(theirs) and all(one.counts_as(two) for one, two in zip(mine, theirs, strict=True))
 
     def features(self) -> Sequence[Features]:
-        """Return each row's domains, and whether it is looked at."""
-        return [column for one in self._counted for column in (one.spread.domains.codes + 1, one.looked_at)]
+        """Return each row's domains, whether it is looked at, and who is nominated there."""
+        columns: list[Features] = []
+        for one in self._counted:
+            columns += (one.spread.domains.codes + 1, one.looked_at)
+            if one.nominated is not None:
+                columns.append(one.nominated)
+        return columns
 
     def at(self, rows: Rows) -> SpreadState:
         """Return the state of these rows only."""
@@ -175,7 +207,25 @@ class PodTopologySpread:
         return SpreadState.of(pod_class, nodes, spreads) if spreads else None
 
 
-def _count_strictly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
+def _count_strictly(
+    pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask
+) -> list[_StrictCounts]:
+    """Count who is where; once more with those who are nominated, where these count in all of their domains.
+
+    It is to be met both with them and without them (kube-scheduler 1.36, framework/runtime,
+    RunFilterPluginsWithNominatedPods).
+    """
     looked_at, per_domain = spread.by_domain(pod_class, nodes, keyed)
     domains = np.flatnonzero(np.bincount(spread.domains.codes[looked_at]))
-    return _StrictCounts(spread, _Filling.of(per_domain, domains, spread.constraint.min_domains or 1), looked_at)
+    most = spread.constraint.min_domains or 1
+    counted = _StrictCounts(spread, _Filling.of(per_domain, domains, most), looked_at)
+    if nodes.nominated is None:
+        return [counted]
+    nominated = nodes.nominated.count(len(nodes), lambda other: spread.counts(other, nodes)) * looked_at
+    if not nominated.any():
+        return [counted]
+    counted.nominated = nominated
+    if not nodes.nominated.in_domains:
+        return [counted]
+    together = per_domain + spread.domains.sum_all(nominated)
+    return [counted, _StrictCounts(spread, _Filling.of(together, domains, most), looked_at)]

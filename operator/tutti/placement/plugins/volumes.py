@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import Disk, PodSignature
 from tutti.cluster.storage import UNLIMITED
 from tutti.cluster.volume_needs import BETA_ZONES, ZONE_LABELS
 from tutti.placement.framework import FixedRejections, FlavorConstraints, Mask, Rejection
@@ -84,13 +86,20 @@ class VolumeRestrictions:
         index = nodes.label_index
         conflicting = np.zeros(index.codes, dtype=np.bool_)
         for code, pod_signature in index.with_disks.items() if disks else ():
-            conflicting[code] = any(disk.conflicts(one) for disk in pod_signature.inter_pod.disks for one in disks)
+            conflicting[code] = _conflict(disks, pod_signature)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[index.where(conflicting)[0]] = True
+        if disks and nodes.nominated is not None:
+            taken |= nodes.nominated.count(len(nodes), partial(_conflict, disks)) > 0
         occupied = None
         if once:
             occupied = any(nodes.volumes.users.is_occupied(_key(claim)) for claim in once)
         return RestrictionState(taken, conflicting, occupied, any(one.conflicts(one) for one in disks))
+
+
+def _conflict(wanted: Sequence[Disk], other: PodSignature | PodClass) -> bool:
+    """Whether pods that name some disks cannot be where another is."""
+    return any(disk.conflicts(one) for disk in other.inter_pod.disks for one in wanted)
 
 
 def _key(claim: str) -> tuple[str, str]:
