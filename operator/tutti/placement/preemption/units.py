@@ -271,7 +271,7 @@ class BarredNodes:
             return None
         row = columns.row[units.slots].astype(np.int64)
         known = np.flatnonzero(_least_important(units, row, shut)[row])
-        mine = known[_are_of(codes, columns.at(units.slots[known]))]
+        mine = known[are_of(codes, columns.at(units.slots[known]))]
         rows = (there == np.bincount(row[mine], minlength=len(nodes))) & shut
         slots = units.slots[mine[rows[row[mine]]]]
         with SimulatedRemoval(cluster, slots, seen=True):
@@ -290,7 +290,7 @@ def _least_important(units: VictimUnits, row: Slots, shut: Mask) -> Mask:
     return out
 
 
-def _are_of(codes: Codes, records: list[PodRecord]) -> Mask:
+def are_of(codes: Codes, records: list[PodRecord]) -> Mask:
     """Return bool[records]: which are of these codes."""
     of = [one.pod_signature.leaving_code if one.deleting else one.pod_signature.code for one in records]
     return codes[of] if of else np.zeros(0, dtype=np.bool_)

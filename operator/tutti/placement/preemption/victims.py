@@ -28,6 +28,7 @@ from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place_ask
 from tutti.placement.preemption.by_room import ByRoom, has_inter_pod_constraints, placement_changes_other_nodes
 from tutti.placement.preemption.by_trial import ByNode, ByTrial, open_nodes
+from tutti.placement.preemption.company import without_company
 from tutti.placement.preemption.units import (
     BarredNodes,
     Numbers,
@@ -216,9 +217,33 @@ def _choose(
             return _result(cluster, units, cleared.gone, [np.array([cleared.row])], coverage)
     if best is not None:
         return best
+    return _by_trial(cluster, asks, units, coverage, profile, enough, seen=seen)
+
+
+def _by_trial(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: VictimUnits,
+    coverage: Coverage,
+    profile: Profile,
+    enough: VictimPredicate,
+    *,
+    seen: bool,
+) -> ChosenVictims | None:
+    """Try everybody on all nodes; those the gang is to be near stay where they would leave so that there are none."""
     found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
     rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
-    return None if found is None or rows is None else _result(cluster, units, found, rows, coverage)
+    if found is None or rows is None:
+        return None
+    may = without_company(cluster, asks, units, found, np.concatenate(rows))
+    if may is None:
+        return _result(cluster, units, found, rows, coverage)
+    numbers = np.flatnonzero(may)
+    rest = _for_some(enough, numbers, len(units))
+    chosen = None
+    if rest(np.ones(len(numbers), dtype=np.bool_)):
+        chosen = _by_trial(cluster, asks, units.some(may), coverage, profile, rest, seen=seen)
+    return None if chosen is None else replace(chosen, units=numbers[chosen.units])
 
 
 def _better(one: ChosenVictims | None, other: ChosenVictims) -> ChosenVictims:
