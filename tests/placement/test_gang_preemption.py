@@ -285,6 +285,17 @@ def fits(scene: Scene, asks: list[Ask], units: VictimUnits, gone: list[int]) -> 
         return not isinstance(place_together(scene.cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
 
 
+def company_of(scene: Scene, asks: list[Ask], units: VictimUnits) -> set[int]:
+    """The units with pods that the affinity of an ask means."""
+    records = scene.cluster.pod_columns.at(units.slots)
+    return {
+        unit
+        for terms in (ask.pod_class.inter_pod.affinity for ask in asks)
+        for record, unit in zip(records, units.of.tolist(), strict=True)
+        if terms and all(term.query.matches(record.namespace, {}, record.pod_signature.labels) for term in terms)
+    }
+
+
 BUDGETS = st.lists(
     st.builds(
         Budget,
@@ -312,9 +323,13 @@ def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, coun
     assert (cluster.nodes.requested == before[0]).all()
     assert (cluster.nodes.scored == before[1]).all()
     assert cluster.nodes.label_index.snapshot() == before[2]
-    assert (chosen is not None) == fits(scene, asks, units, list(range(len(units))))
+    everybody = list(range(len(units)))
     if chosen is None:
+        # Who is to be near others does not take out all of these to be the first of its kind elsewhere.
+        assert not fits(scene, asks, units, sorted(set(everybody) - company_of(scene, asks, units)))
+        assert not fits(scene, asks, units, everybody) or company_of(scene, asks, units)
         return
+    assert fits(scene, asks, units, everybody)
     gone = chosen.units.tolist()
     assert fits(scene, asks, units, gone)
     assert [len(rows) for rows in chosen.rows] == [ask.required for ask in asks]
