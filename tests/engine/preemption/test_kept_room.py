@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.ingest.owners import IN_QUEUE, held, template
 from tests.engine.world import World
+from tutti.api.core import OwnerReference
 from tutti.engine.preemption import kept_room
 
 LWS = "leaderworkerset.sigs.k8s.io/"
@@ -141,3 +142,39 @@ def test_how_often_nodes_are_looked_for_does_not_grow_with_those_that_keep_room(
     world.decide()
     assert 1 <= len(tries) <= 2
     assert len(world.where("e")) == 60
+
+
+def test_who_waits_for_the_same_pods_with_lower_priority_chooses_anew_at_once():
+    """Else it would look for others only once these have gone, and wait for those in their turn."""
+    world = begin(gpus=8)
+    world.hold_evictions = True
+    world.node("n1", gpus=1)
+    top = world.owner(
+        "LeaderWorkerSet",
+        "keep",
+        spec={
+            "replicas": 1,
+            "startupPolicy": "LeaderReady",
+            "leaderWorkerTemplate": {"size": 8, "leaderTemplate": template(), "workerTemplate": template()},
+        },
+    )
+    leaders = world.owner("StatefulSet", "keep", controller=top, spec={"replicas": 1, "template": template()})
+    marks = {f"{LWS}group-key": "k", f"{LWS}name": "keep"}
+    size = {f"{LWS}size": "8"}
+    leader = world.pod("keep-0", owner=leaders, labels={**marks, f"{LWS}worker-index": "0"}, annotations=size)
+    world.pod("low", node="n1", scheduler="another")
+    world.run()
+    above = OwnerReference("v1", "Pod", "keep-0", leader.metadata.uid, controller=True)
+    workers = world.owner("StatefulSet", "keep-0", controller=above, spec={"replicas": 7, "template": template()})
+    for index in (1, 2):
+        labels = {**marks, f"{LWS}worker-index": str(index)}
+        world.pod(f"keep-0-{index}", owner=workers, labels=labels, annotations=size)
+    world.run()
+    world.begin_deleting("keep-0-2")
+    world.pod("middle", priority=5)
+    world.run()
+    assert "default/keep-0-2 on n0" in world.why("Pod", "middle").message
+    world.pod("top", gpus=8, priority=10)
+    world.run()
+    assert "kept for members yet to be made" in world.why("Pod", "top").message
+    assert "default/low on n1" in world.why("Pod", "middle").message

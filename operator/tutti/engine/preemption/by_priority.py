@@ -194,6 +194,7 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
         text = f"it makes room for {for_whom}"
         evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
     nominations.begin_nomination(state, workload.key, nomination)
+    nominations.overtake_nominations(state, nomination)
     state.reached(workload, LifecycleStep.MAKES_ROOM, pods=sum(one.counts().bound for one in freed.gangs))
     if not nomination.victims:
         state.touch(workload.key)  # there is nobody to wait for
