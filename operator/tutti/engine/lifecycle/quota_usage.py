@@ -94,6 +94,8 @@ def found_charge(state: LifecycleState, workload: Workload, member: Member) -> C
 
     Where only its owner names a queue, its binding must tell that it was admitted: labels of owners can be changed
     while pods run (those of pods cannot: manifests/components/policies), and what began outside of queues stays so.
+    Where nothing tells it, its node must work, or its kubelet have taken it over: that refuses what it has no room for,
+    and whoever writes its node himself may write one that is dead, and any amount.
     """
     if not (member.annotation or member.kept or (workload.queue and not workload.inherits_queue)):
         return None  # nothing names a queue
@@ -106,7 +108,9 @@ def found_charge(state: LifecycleState, workload: Workload, member: Member) -> C
     else:
         queue, flavors = state.leads_to(workload.key[1], workload.queue), {}
         known = state.catalog.queues.get(queue)
-        if known is None or member.pod.node not in state.cluster.nodes.rows or uncovered(known, held):
+        if known is None or pod.node not in state.cluster.nodes.rows or uncovered(known, held):
+            return None
+        if pod.started is None and not state.cluster.is_working(pod.node):
             return None
     found = flavors_of(state, queue, flavors, held, member.pod.node)
     return Charge(queue, found, _usage(found, held), workload.name, flavors or None)
