@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,17 +56,52 @@ def budget_of(found: PodDisruptionBudget) -> Budget:
     )
 
 
+MOST_TERMS: Final = 1_000
+"""How many labels, expressions and values of the budgets of one namespace are looked at.
+
+Who may write a thousand budgets would have them held against all who may have to go, for whoever preempts."""
+
+
+def selector_terms(selector: LabelSelector | None) -> int:
+    """Return how many labels, expressions and values a selector has; 0 of one that covers nobody."""
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum([1 + len(one.values) for one in selector.match_expressions])
+
+
+def budgets_looked_at(budgets: Iterable[Budget]) -> list[Budget]:
+    """Return the budgets that are looked at: of each namespace the first, as far as they have few enough terms."""
+    out: list[Budget] = []
+    terms: dict[str, int] = {}
+    for budget in budgets:
+        before = terms.get(budget.namespace, 0)
+        if before >= MOST_TERMS:
+            continue
+        mine = selector_terms(budget.selector)
+        terms[budget.namespace] = before + mine
+        if 0 < mine <= MOST_TERMS - before:
+            out.append(budget)
+    return out
+
+
 @dataclass(slots=True)
 class Coverage:
     """Which budgets cover whom, asked once per signature.
 
     Attributes:
+        budgets: Those that are looked at.
         of_leaving: Whether a pod that is being deleted already would use a budget, as kube-scheduler counts it.
     """
 
     budgets: Sequence[Budget]
     of_leaving: bool = True
     _of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _within: dict[str, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.budgets = budgets_looked_at(self.budgets)
+        for index, budget in enumerate(self.budgets):
+            self._within.setdefault(budget.namespace, []).append(index)
 
     def of(self, record: PodRecord) -> tuple[int, ...]:
         """Return the budgets, by index, that taking a pod out would use."""
@@ -74,7 +109,8 @@ class Coverage:
             return ()
         known = self._of.get(id(record.pod_signature))
         if known is None:
-            known = tuple(i for i, budget in enumerate(self.budgets) if budget.means(record.pod_signature))
+            near = self._within.get(record.namespace, ())
+            known = tuple([i for i in near if self.budgets[i].means(record.pod_signature)])
             self._of[id(record.pod_signature)] = known
         return tuple(i for i in known if record.name not in self.budgets[i].disrupted) if known else known
 
