@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from operator import attrgetter
 from typing import Protocol
 
 from tutti.quota.snapshot import Snapshot
@@ -246,8 +247,8 @@ class _Contest:
     """The children of one cohort, each with whom it puts forward; cohorts win ties against queues, then the first."""
 
     def __init__(self, cohort: QuotaNode) -> None:
-        children = sorted(cohort.children, key=lambda child: child.leaf)
-        self._places = {id(child): place for place, child in enumerate(children)}
+        children = sorted(cohort.children, key=attrgetter("leaf"))
+        self._places = dict(zip(map(id, children), range(len(children)), strict=True))
         self._heap: list[tuple[Key, int, int, str]] = []
         self._numbers = [0] * len(children)
 

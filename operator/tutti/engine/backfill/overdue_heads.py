@@ -64,19 +64,17 @@ def note_head(state: BackfillState, entry: QueueEntry) -> None:
     if state.ledger.tree.queues[queue.name].parent is None:
         return
     line, known = entry.equivalence.line, debts.heads.get(queue.name)
-    if known is not None and known.workload == workload.key:
+    if known is not None and known.entry.workload.key == workload.key:
         return
-    if known is None or line.order(entry) < line.place(known.key, known.local_queue):
-        debts.heads[queue.name] = OverdueHead(
-            workload.key, workload.queued_at, entry.key, entry.equivalence.local_queue
-        )
+    if known is None or line.order(entry) < line.place(known.entry.key, known.entry.equivalence.local_queue):
+        debts.heads[queue.name] = OverdueHead(entry, workload.queued_at)
         debts.stale = True
 
 
 def has_turn(state: BackfillState, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
     head = state.share_debts.heads.get(queue)
-    mine = head is not None and head.workload == workload
+    mine = head is not None and head.entry.workload.key == workload
     return mine and state.share_debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
@@ -95,12 +93,12 @@ TURNS = "following whose turn is overdue"
 def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.share_debts
-    for queue, head in list(debts.heads.items()):
-        entry = entry_of(head.workload)
+    for queue, head in [of_queue for of_queue in debts.heads.items() if of_queue[1].entry.left]:
+        entry = entry_of(head.entry.workload.key)
         if entry is None or entry.equivalence.line.name != (queue, "") or entry.queue is None:
             del debts.heads[queue]
         else:
-            head.key, head.local_queue = entry.key, entry.equivalence.local_queue
+            head.entry = entry
     debts.turns = {root: queue for root, queue in debts.turns.items() if queue in debts.heads}
     if not (debts.heads or debts.of):
         debts.stale = False
@@ -112,7 +110,7 @@ def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     parts: Parts = {}
     for queue, debt in list(debts.of.items()):
         _follow(state, parts, queue, debt)
-    _give_turns(state, parts, entry_of)
+    _give_turns(state, parts)
 
 
 def next_turn_due(state: BackfillState) -> float | None:
@@ -127,17 +125,17 @@ def next_turn_due(state: BackfillState) -> float | None:
     return min(times, default=None)
 
 
-def _give_turns(state: BackfillState, parts: Parts, entry_of: EntryOf) -> None:
+def _give_turns(state: BackfillState, parts: Parts) -> None:
     """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
     debts, ripe = state.share_debts, state.now - state.configuration.fair_sharing.patience_seconds
-    asking = [_Asking.of(state, parts, queue, entry_of(head.workload)) for queue, head in debts.heads.items()]
+    asking = [_Asking.of(state, parts, queue, head.entry) for queue, head in debts.heads.items()]
     least: dict[str, Fraction] = {}
     for one in asking:
         if one.fits:
             least[one.root] = min(one.then, least.get(one.root, one.then))
     for one in sorted(asking, key=lambda one: (debts.heads[one.queue].since, one.queue)):
         head, holder = debts.heads[one.queue], debts.turns.get(one.root)
-        may = one.fits and not _pauses(state, head.workload)
+        may = one.fits and not _pauses(state, head.entry.workload.key)
         if holder == one.queue and not may:
             del debts.turns[one.root]
             debts.stale = True  # it may be that of one who was passed over
@@ -166,10 +164,10 @@ class _Asking:
     then: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, state: BackfillState, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
+    def of(cls, state: BackfillState, parts: Parts, queue: str, entry: QueueEntry) -> _Asking:
         """Work it out."""
         root, node = state.ledger.root_of(queue), state.ledger.tree.queues.get(queue)
-        if node is None or node.parent is None or entry is None or entry.queue is None:
+        if node is None or node.parent is None or entry.queue is None:
             return cls(queue, root)
         known, covered = _parts(state, parts, node), {resource for _, resource in entry.queue.quotas}
         deserved, reach = known.deserved(node), known.reach(node)

@@ -256,12 +256,13 @@ class ParkedTree:
         if not asked.any():
             return None
         of_row = self._option["row"]
-        options = self._fitting_options()
-        options = options[asked[of_row[options]]]
-        if not len(options) and head is None:
+        goes = np.zeros(self._option.count, dtype=np.bool_)
+        goes[self._fitting_options()] = True
+        goes &= asked[of_row]
+        if head is None and not goes.any():
             return None
-        owns = np.flatnonzero((asked & self._row["own"])[of_row])
-        options = np.union1d(options, owns[of_row[owns] > 0])
+        goes |= (asked & self._row["own"])[of_row] & (of_row > 0)
+        options = np.flatnonzero(goes)
         if not len(options):
             return None
         number = np.full(self._option.count, -1, dtype=np.intp)

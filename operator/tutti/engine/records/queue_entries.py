@@ -145,6 +145,8 @@ class EquivalenceClass:
 
     def clear(self) -> None:
         """Let go of all of them."""
+        for _, _, entry in self._heap:
+            entry.left = True
         self._heap = []
 
     def add(self, entry: QueueEntry, number: int) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tutti.engine.records.queue_entries import QueueKey
-from tutti.engine.records.workloads import WorkloadKey
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.quota.proportion import PendingRequests
 
 
@@ -17,16 +16,12 @@ class OverdueHead:
     """The first of a ClusterQueue that has failed: it will be its turn when it has waited for long enough.
 
     Attributes:
-        workload: Who it is.
+        entry: Its place in its line.
         since: Since when it waits, Unix seconds.
-        key: Its place in its line.
-        local_queue: Its LocalQueue, where these have places of their own.
     """
 
-    workload: WorkloadKey
+    entry: QueueEntry
     since: float
-    key: QueueKey
-    local_queue: str
 
 
 @dataclass(slots=True)
