@@ -139,7 +139,7 @@ class Day:
         if not living:
             return ""
         pod, core, namespace = self.draw.choice(living), self.story.core, self.story.namespace
-        with _gone():
+        with _gone(HTTPStatus.UNPROCESSABLE_ENTITY):  # who is being deleted gets no finalizer any more
             core.patch_namespaced_pod(pod, namespace, {"metadata": {"finalizers": [HELD]}})
             core.delete_namespaced_pod(pod, namespace)
         return f"{pod} is deleted, and somebody's finalizer keeps it"
@@ -322,12 +322,12 @@ class Day:
 
 
 @contextlib.contextmanager
-def _gone() -> Iterator[None]:
-    """What is done to a pod that may be gone by now, which is as good."""
+def _gone(*statuses: HTTPStatus) -> Iterator[None]:
+    """What is done to an object that may be gone by now, which is as good; or be refused for another such reason."""
     try:
         yield
-    except client.ApiException as gone:
-        if gone.status != HTTPStatus.NOT_FOUND:
+    except client.ApiException as refused:
+        if refused.status not in (HTTPStatus.NOT_FOUND, *statuses):
             raise
 
 
