@@ -329,8 +329,8 @@ def test_what_each_member_says_of_all_task_groups_is_read_once_for_each_task_gro
         read[group.name] += 1
         before(state, workload, group, template)
 
-    before = specs._read_promise
-    monkeypatch.setattr(specs, "_read_promise", counted)
+    before = specs.read_promise
+    monkeypatch.setattr(specs, "read_promise", counted)
     world = funded()
     groups = [{"name": f"g{at}", "minMember": 3, "minResource": {"cpu": "1"}} for at in range(10)]
     for number in range(20):

@@ -1,28 +1,22 @@
 """What a workload asks for, parsed from its objects, those of other projects and its members.
 
 Groups and their sizes, queue, priority and patience, and what is wrong with any of it. How near their pods are to be is
-read in `topology_requests.py`; which members that do not exist yet are counted on is asked in `promises.py`.
+read in `topology_requests.py`, of which class members that do not exist yet will be in `promised_classes.py`; which of
+these are counted on is asked in `promises.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from tutti.api.conventions.after_annotation import AFTER, read_after
-from tutti.api.core import ObjectMeta, PodSpec
+from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec
-from tutti.api.templates import MOST_BYTES, TOO_LARGE
-from tutti.cluster.classes import PodClass
-from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
-from tutti.cluster.requests import as_created
-from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
 from tutti.engine.ingest.membership import await_owners
 from tutti.engine.ingest.order_hints import read_hints
@@ -38,6 +32,7 @@ from tutti.engine.ingest.owned_gangs import (
     what_is_wrong,
 )
 from tutti.engine.ingest.paces import read_paces, said_by_object
+from tutti.engine.ingest.promised_classes import promised_class, read_promise
 from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
 from tutti.engine.ingest.topology_requests import (
@@ -52,7 +47,7 @@ from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.followers import still_awaited
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
-from tutti.engine.records.members import MemberGroup, Owned
+from tutti.engine.records.members import Owned
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
 _ON_THEIR_WAY: Final = (Phase.RESERVED, Phase.BINDING)
@@ -138,7 +133,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
         group.min_count = one.quorum
         group.promised = None
         if one.template:
-            _read_promise(state, workload, group, one.template)
+            read_promise(state, workload, group, one.template)
         group.topology = workload_topology(one.topology, one.name)
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = resolution.object_priority(state.catalog, workload, spec)
@@ -159,61 +154,6 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
             )
 
 
-def _read_promise(state: IngestState, workload: Workload, group: MemberGroup, template: Mapping[str, Any]) -> None:
-    """Take over of which class members of a template will be; a template that cannot be read is a problem."""
-    found = _promised(state, workload, group, template)
-    if isinstance(found, Explanation):
-        workload.problem = found
-    group.promised = None if isinstance(found, Explanation) else found
-
-
-def _promised(
-    state: IngestState, workload: Workload, group: MemberGroup, template: Mapping[str, Any]
-) -> PodClass | Explanation | None:
-    """Return the class that members of a template will be of, or why that cannot be read.
-
-    None where it cannot be told before they exist.
-
-    Without a template, for the owner is not read, they are taken to be like those that are there. What claims ask of a
-    node is known only once they are there.
-    """
-    if not template and workload.managed is None:
-        return _as_those_there(state, workload, group)
-    if TOO_LARGE in template:
-        text = (
-            f"a template of members comes to {template[TOO_LARGE]} bytes of what pods are placed by, "
-            f"and {MOST_BYTES} is the most that is kept"
-        )
-        return Explanation(Gate.GATHER, "InvalidTemplate", text)
-    try:
-        spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
-        meta = msgspec.convert((template.get("metadata") or {}), ObjectMeta)
-    except msgspec.ValidationError as error:
-        return Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
-    resolution.promise_priority(state.catalog, group, spec)
-    devices = state.cluster.nodes.devices.promised_needs(workload.key[1], spec)
-    if (has_claims(spec) or devices is None) and workload.managed is None:
-        return None
-    # What was not there at its start is looked at when the pods come.
-    return _class_of(state, spec, workload.key[1], meta, devices or NO_DEVICES)
-
-
-def _as_those_there(state: IngestState, workload: Workload, group: MemberGroup) -> PodClass | None:
-    """Return the class of a member that is there; None where there is none, or it has claims of its own."""
-    found = next((member.pod.pod_class for member in workload.members()), None)
-    if found is None or has_claims(found.spec) or found.devices is not NO_DEVICES:
-        return None
-    resolution.promise_priority(state.catalog, group, found.spec)
-    return found
-
-
-def _class_of(state: IngestState, spec: PodSpec, namespace: str, meta: ObjectMeta, devices: DeviceNeeds) -> PodClass:
-    """Return the class of pods that are yet to be made; devices may stand in for extended resources of theirs."""
-    cluster = state.cluster
-    cards = cluster.classes.card_needs(spec, meta.annotations)
-    return cluster.classes.of(spec, namespace, meta.labels, devices=devices, cards=cards)
-
-
 def _read_pod_group(
     state: IngestState, workload: Workload, written: PodGroupObject | None, answers: Sequence[Owned]
 ) -> None:
@@ -223,46 +163,63 @@ def _read_pod_group(
     """
     name, first = workload.key[2], next(iter(workload.members()), None)
     has_maker = first is not None or workload.managed is not None
-    own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
-    owned = any(True for _ in owned_gangs(answers))
-    gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
+    is_made = has_maker and written is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels
+    own = None if is_made else written
+    is_owned = any(True for _ in owned_gangs(answers))
+    gang = workload.gang = None if own is not None or first is None else state.gang_objects.of(first.claim)
     implicit_gangs.tell_note(state, workload)
-    declared = first is not None and first.claim.implicit
-    if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
+    if first is None or not (is_owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)
     if written is not None:
         _identify(state, workload, written)
     else:
         workload.uid = ""
-    if gang is not None and gang.problem:
-        text = f"{gang.api_version} {gang.namespace}/{gang.name}: {gang.problem}"
-        workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
-    elif gang is not None:
-        take_gang_sizes(workload, gang, name)
+    spec: PodGroupSpec | None = None
+    if gang is not None:
+        _read_gang_object(workload, gang)
+        spec = gang.spec
+    elif own is not None:
+        workload.group(name).min_count = own.spec.min_count
         keep_running(workload)
-    elif own and written is not None:
-        workload.group(name).min_count = written.spec.min_count
-        keep_running(workload)
-        workload.problem = resolution.refused_class(written.spec.priority_class_name)
-    elif owned and workload.key not in state.catalog.broken:
-        problem = take_sizes(workload, answers, partial(_promised, state, workload))
-        workload.problem = problem or workload.problem or owner_starts.why_not_tried(workload)
-        tell_notes(state, workload, answers)
-    elif declared and workload.key not in state.catalog.broken:
-        workload.problem = implicit_gangs.read_sizes(workload)
-        _read_promises(state, workload)
-    elif what_is_wrong(answers) is not None and workload.key not in state.catalog.broken:
-        promise_nothing(workload)  # what runs of it goes on
+        workload.problem = resolution.refused_class(own.spec.priority_class_name)
+        spec = own.spec
     else:
-        workload.problem = _missing(state, workload)
-    said = written.spec if own and written is not None else None
-    _read_wishes(state, workload, gang.spec if gang is not None else said)
-    if owned and not own:
+        _read_unwritten(state, workload, answers, is_owned=is_owned)
+    _read_wishes(state, workload, spec)
+    if is_owned and own is None:
         keep_in_domains(workload, answers)
     if workload.managed is not None:
         workload.created = workload.managed.created
-    if gang is None and not own:
+    if gang is None and own is None:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
+
+
+def _read_gang_object(workload: Workload, gang: GangObject) -> None:
+    """Take over how large a gang is from the object of another project that its pods name."""
+    if gang.problem:
+        text = f"{gang.api_version} {gang.namespace}/{gang.name}: {gang.problem}"
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
+        return
+    take_gang_sizes(workload, gang, workload.key[2])
+    keep_running(workload)
+
+
+def _read_unwritten(state: IngestState, workload: Workload, answers: Sequence[Owned], *, is_owned: bool) -> None:
+    """Take over how large a gang is that no object describes: from what owns its pods, else from what these say."""
+    first = next(iter(workload.members()), None)
+    if workload.key in state.catalog.broken:
+        workload.problem = _missing(state, workload)
+    elif is_owned:
+        problem = take_sizes(workload, answers, partial(promised_class, state, workload))
+        workload.problem = problem or workload.problem or owner_starts.why_not_tried(workload)
+        tell_notes(state, workload, answers)
+    elif first is not None and first.claim.implicit:
+        workload.problem = implicit_gangs.read_sizes(workload)
+        _read_promises(state, workload)
+    elif what_is_wrong(answers) is not None:
+        promise_nothing(workload)  # what runs of it goes on
+    else:
+        workload.problem = _missing(state, workload)
 
 
 def _read_promises(state: IngestState, workload: Workload) -> None:
@@ -275,7 +232,7 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     for member in workload.unlike_members():
         said |= member.claim.templates
     for role, template in said.items():  # each member says it of all roles, and there may be a thousand of either
-        _read_promise(state, workload, workload.groups[role], template)
+        read_promise(state, workload, workload.groups[role], template)
 
 
 def _read_wishes(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> None:
