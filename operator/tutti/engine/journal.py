@@ -187,6 +187,34 @@ def _part(header: Header) -> str:
     return f"part {header.part} of run {header.run}" if header.run else "another journal"
 
 
+def _first_header(entries: Iterator[tuple[int, Line]]) -> Header:
+    """Return the header of the first part, which is the first line.
+
+    Raises:
+        JournalError: It is none, or that of a later part.
+    """
+    first = next(entries, None)
+    if first is None or not isinstance(first[1], Header):
+        raise JournalError("line 1 is not the header of a journal; was the beginning cut off?")
+    header = first[1]
+    if header.part != 1:
+        raise JournalError(f"it begins with part {header.part} of run {header.run}; give all parts, from .001 on")
+    return header
+
+
+def _check_goes_on(number: int, header: Header, before: Header) -> None:
+    """See that the part which a line begins is the next one of the same run.
+
+    Raises:
+        JournalError: It is another, or no part at all.
+    """
+    if before.run and (header.run, header.part) == (before.run, before.part + 1):
+        return
+    if not header.run:
+        raise JournalError(f"line {number} is a second header")
+    raise JournalError(f"line {number} begins {_part(header)}, which does not go on from {_part(before)}")
+
+
 def _check_policies(recorded: Mapping[str, str], found: Mapping[str, str]) -> None:
     """See that the policies that decided are those that would decide now.
 
@@ -213,12 +241,7 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
             policies are not those that are there.
     """
     entries = read(lines)
-    first = next(entries, None)
-    if first is None or not isinstance(first[1], Header):
-        raise JournalError("line 1 is not the header of a journal; was the beginning cut off?")
-    header = first[1]
-    if header.part != 1:
-        raise JournalError(f"it begins with part {header.part} of run {header.run}; give all parts, from .001 on")
+    header = _first_header(entries)
     configuration = TuttiConfiguration.model_validate_json(header.configuration)
     plugins = load(configuration)
     _check_policies(header.policies, checksums(plugins))
@@ -236,9 +259,6 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
             if _ENCODER.encode(again) != _ENCODER.encode(line.decisions):
                 differences.append(Difference(number, line.at, line.decisions, again))
         elif isinstance(line, Header):
-            if not header.run or (line.run, line.part) != (header.run, header.part + 1):
-                if not line.run:
-                    raise JournalError(f"line {number} is a second header")
-                raise JournalError(f"line {number} begins {_part(line)}, which does not go on from {_part(header)}")
+            _check_goes_on(number, line, header)
             header = line
     return Replay(observations, calls, decisions, differences)

@@ -19,7 +19,7 @@ from tutti.api.owners import controller_of
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller.plugins import load_plugins
-from tutti.engine.journal import Decided, Header, JournalError, Saw, read
+from tutti.engine.journal import Decided, Header, JournalError, Line, Saw, read
 from tutti.engine.lifecycle.limits import ends_at
 from tutti.engine.records.measurements import Measured
 from tutti.engine.records.observations import (
@@ -110,30 +110,18 @@ def recorded(files: Sequence[Path], at: float | None) -> ObservedCluster:
         ConfigurationError: A plugin that its configuration enables is not there.
         OSError: It cannot be read.
     """
-    book, configuration, begun = _Book(), None, False
-    moment: float | None = None  # that of the last call of decide, or the one that was asked for where there is a later
+    recording = _Recording()
     try:
         with fileinput.input(files, mode="rb") as lines:
             for number, line in read(lines):
-                if configuration is None and not isinstance(line, Header):
-                    raise MomentError(f"line {number} is not the header of a journal; was the beginning cut off?")
-                if isinstance(line, Header):
-                    configuration = configuration or TuttiConfiguration.model_validate_json(line.configuration)
-                elif isinstance(line, Saw):
-                    book.saw(line.observation)
-                elif isinstance(line, Decided):
-                    if at is not None and line.at > at:
-                        if not begun:
-                            begin = datetime.fromtimestamp(line.at, UTC).isoformat()
-                            raise MomentError(f"it begins at {begin}, which is later than --at")
-                        moment = at
-                        break
-                    moment, begun = line.at, True
+                if not recording.take(number, line, at):
+                    break
     except JournalError as error:
         raise MomentError(str(error)) from None
+    configuration, moment = recording.configuration, recording.moment
     if configuration is None or moment is None:
         raise MomentError("nothing was decided in it, so there is no moment to ask about")
-    return ObservedCluster(Listed(book.all()), moment, configuration, load_plugins(configuration))
+    return ObservedCluster(Listed(recording.book.all()), moment, configuration, load_plugins(configuration))
 
 
 _LASTING = (OwnerKindFollowed, ProvisioningFollowed, Measured)
@@ -180,3 +168,39 @@ def _identity(one: Any) -> tuple[str, str, str, str]:
         kind = found.kind
     meta = getattr(found, "metadata", found)
     return stem, kind, str(getattr(meta, "namespace", "")), str(getattr(meta, "name", ""))
+
+
+class _Recording:
+    """What a journal tells up to a moment.
+
+    Attributes:
+        book: What there is by then.
+        configuration: By which was decided; None until its header has been read.
+        moment: That of the last call of decide, Unix seconds, or the one asked for where there is a later; None: none.
+    """
+
+    def __init__(self) -> None:
+        self.book = _Book()
+        self.configuration: TuttiConfiguration | None = None
+        self.moment: float | None = None
+
+    def take(self, number: int, line: Line, at: float | None) -> bool:
+        """Take a line in, by its number; returns False where it lies after the moment that is asked for.
+
+        Raises:
+            MomentError: It is no journal, or the moment lies before it.
+        """
+        if isinstance(line, Header):
+            self.configuration = self.configuration or TuttiConfiguration.model_validate_json(line.configuration)
+        elif self.configuration is None:
+            raise MomentError(f"line {number} is not the header of a journal; was the beginning cut off?")
+        elif isinstance(line, Saw):
+            self.book.saw(line.observation)
+        elif isinstance(line, Decided):
+            is_later = at is not None and line.at > at
+            if is_later and self.moment is None:
+                begin = datetime.fromtimestamp(line.at, UTC).isoformat()
+                raise MomentError(f"it begins at {begin}, which is later than --at")
+            self.moment = at if is_later else line.at
+            return not is_later
+        return True
