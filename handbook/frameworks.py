@@ -30,7 +30,7 @@ from tutti.api.frameworks import (
     projected,
 )
 from tutti.api.frameworks.kinds import COMPLETION_INDEX
-from tutti.api.frameworks.projection import placed_roles
+from tutti.api.frameworks.roles import placed_roles
 
 SCHEDULERS = ("tutti",)
 _LINES = r"(?:(?!```).*\n)*"

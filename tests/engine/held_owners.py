@@ -9,7 +9,8 @@ import msgspec
 
 from tests.engine.world import GPU, World
 from tutti.api.core import Pod
-from tutti.api.frameworks.projection import placed_roles, projected
+from tutti.api.frameworks.projection import projected
+from tutti.api.frameworks.roles import placed_roles
 from tutti.api.frameworks.starting import StartError, restored, started, suspended
 from tutti.engine.records.decisions import AnyDecision, StartOwner, SuspendOwner
 from tutti.engine.records.observations import OwnerGone, OwnerSeen, OwnerWritten

@@ -16,7 +16,7 @@ import structlog
 
 from tutti.api.framework_kind import FrameworkKind
 from tutti.api.frameworks import KindTable
-from tutti.api.frameworks.projection import placed_roles
+from tutti.api.frameworks.roles import placed_roles
 from tutti.api.frameworks.starting import (
     StartError,
     has_start_time,

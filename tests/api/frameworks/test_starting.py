@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.engine.decision_writers import merged
 from tutti.api.frameworks import KindTable
-from tutti.api.frameworks.projection import placed_roles, projected
+from tutti.api.frameworks.projection import projected
+from tutti.api.frameworks.roles import placed_roles
 from tutti.api.frameworks.starting import (
     MOST_KEPT_BYTES,
     STARTED_ANNOTATION,

@@ -8,7 +8,7 @@ import yaml
 
 from tests.api.frameworks import shapes
 from tutti.api.frameworks import KindTable, projected
-from tutti.api.frameworks.projection import placed_roles
+from tutti.api.frameworks.roles import placed_roles
 from tutti.api.problems import path_of
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tutti.api.frameworks import FrameworkKind, KindTable, ProjectedOwner, projected
-from tutti.api.frameworks.projection import placed_roles
+from tutti.api.frameworks.roles import placed_roles
 from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
 from tutti.cli.migrate.kueue.kinds import mapping

@@ -18,7 +18,7 @@ from tutti.api.conventions import ConventionError, named_groups
 from tutti.api.core import Pod, PodStatus
 from tutti.api.frameworks import FrameworkKind, KindTable, OwnerChain, ProjectedOwner, inherited_terms, projected
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
-from tutti.api.frameworks.projection import PlacedRole, placed_roles
+from tutti.api.frameworks.roles import PlacedRole, placed_roles
 from tutti.api.frameworks.terms import InheritedTerms
 from tutti.api.model import API_VERSION, GROUP
 from tutti.api.templates import prune_workload
