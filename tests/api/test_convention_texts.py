@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api.test_conventions import KOORD, SETTINGS, YUNIKORN, annotated, near_by, pfnet
+from tests.api.annotated_pods import KOORD, SETTINGS, YUNIKORN, annotated, near_by, pfnet
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import gangs_in
 from tutti.api.conventions.membership import DEEPEST, LONGEST_TEXT, MOST_GANGS, MOST_MEMBERS, is_too_deep, whole_seconds

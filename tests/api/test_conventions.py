@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 
 import msgspec
@@ -10,13 +9,11 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from tests.api.annotated_pods import KOORD, SETTINGS, YUNIKORN, annotated, near_by, pfnet
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, PodTopologyRequest, membership_keys, membership_of
-from tutti.api.conventions.flavor_seconds import read_flavor_seconds
 from tutti.api.conventions.reading import KEYS, READERS
 from tutti.api.core import Pod
-
-SETTINGS = Conventions()
 
 
 def pod(text: str) -> Pod:
@@ -25,16 +22,6 @@ def pod(text: str) -> Pod:
 
 def claim(text: str, settings: Conventions = SETTINGS) -> GangMembership:
     return membership_of(pod(text), settings)
-
-
-def annotated(**annotations: str) -> Pod:
-    raw = {"metadata": {"name": "p", "namespace": "ml", "uid": "u1", "annotations": annotations}}
-    return msgspec.convert(raw, Pod)
-
-
-def pfnet(**suffixes: str) -> Pod:
-    prefix = "gang-scheduling.preferred.jp/gang-"
-    return annotated(**{prefix + key.replace("_", "-"): value for key, value in suffixes.items()})
 
 
 ORDINARY = "metadata: {name: p, namespace: ml}"
@@ -283,15 +270,6 @@ def test_the_pfnet_prefix_is_configurable():
     assert membership_of(pfnet(name="g", size="three"), settings).group == ""
 
 
-def near_by(project: str = "kueue.x-k8s.io", **notes: str) -> Pod:
-    """A pod of a Kueue queue with these annotations on topology."""
-    pod = annotated(**{f"{project}/podset-{key.replace('_', '-')}": text for key, text in notes.items()})
-    pod.metadata.labels["kueue.x-k8s.io/queue-name"] = "q"
-    return pod
-
-
-KOORD = "gang.scheduling.koordinator.sh/"
-YUNIKORN = "yunikorn.apache.org/"
 BROKEN = {
     "pfnet size": (pfnet(name="g", size="three"), "gang-size", "'three' is not a whole number"),
     "pfnet size missing": (pfnet(name="g"), "gang-size", "must be given"),
@@ -483,69 +461,3 @@ def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
     assert len(names) == 6
     assert all(name == name.lower() and name.isascii() and len(name) <= 253 for name in names)
     assert all(name[0].isalnum() and name[-1].isalnum() for name in names)
-
-
-@pytest.mark.parametrize(
-    ("notes", "claim"),
-    [
-        ({}, None),
-        ({"unconstrained_topology": "false"}, None),
-        ({"unconstrained_topology": "true"}, PodTopologyRequest()),
-        ({"required_topology": "rack"}, PodTopologyRequest("Required", "rack")),
-        (
-            {"preferred_topology": "example.com/rack", "group_name": "g"},
-            PodTopologyRequest("Preferred", "example.com/rack", (), "g"),
-        ),
-        (
-            {"slice_required_topology": "rack", "slice_size": "4"},
-            PodTopologyRequest(slices=(("rack", 4),)),
-        ),
-        (
-            {
-                "required_topology": "zone",
-                "slice_required_topology_constraints": '[{"topology": "block", "size": 8}, {"topology": "rack", "size": 4}]',
-            },
-            PodTopologyRequest("Required", "zone", (("block", 8), ("rack", 4))),
-        ),
-    ],
-)
-@pytest.mark.parametrize("project", ["kueue.x-k8s.io", "scheduling.tutti.dev"])
-def test_annotations_on_topology_are_those_of_kueue_with_its_prefix_or_ours(project, notes, claim):
-    # kubernetes-sigs/kueue, apis/kueue/v1beta2/topology_types.go (0.20)
-    assert membership_of(near_by(project, **notes), SETTINGS).topology == claim
-
-
-def test_a_problem_with_topology_names_the_annotation_that_was_written():
-    with pytest.raises(ConventionError, match=r"scheduling\.tutti\.dev/podset-slice-size\]: must be given"):
-        membership_of(near_by("scheduling.tutti.dev", slice_required_topology="rack"), SETTINGS)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", ()),
-        ("a100=3600", (("a100", 3600),)),
-        (" t4=9000 , a100=3600,", (("a100", 3600), ("t4", 9000))),
-        ("a=1,a=2", (("a", 2),)),
-    ],
-)
-def test_seconds_by_flavor_are_read(text: str, found: tuple[tuple[str, int], ...]):
-    assert read_flavor_seconds(text, "here") == found
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a100", "'a100' cannot be read: write flavors"),
-        ("a100=1.5", "each with its whole seconds"),
-        ("a100=0", "cannot be read"),
-        ("a100=99999999999", "cannot be read"),
-        ("=5", "cannot be read"),
-        ("A!=5", "cannot be the name of an object"),
-        (",".join(f"f{number}=1" for number in range(65)), "it names 65 flavors: name at most 64"),
-        ("a" * 8193, "it has more than 8192 characters"),
-    ],
-)
-def test_seconds_by_flavor_that_cannot_be_read_say_what_would_be_right(text: str, said: str):
-    with pytest.raises(ConventionError, match=re.escape(said)):
-        read_flavor_seconds(text, "here")
