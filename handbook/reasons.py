@@ -19,6 +19,7 @@ from tutti.engine.records.explanation import (
     AFTER_OTHERS,
     ASKING,
     IN_LINE,
+    IN_THEIR_PLACE,
     LACKS_NODE,
     PATIENT,
     DeactivationCause,
@@ -49,6 +50,7 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
         )
     },
     "cluster/classes.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
+    "engine/preemption/by_priority.py, _waiting_for": {(Gate.VICTIMS, IN_THEIR_PLACE)},
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},
     "engine/lifecycle/permits.py, _tell": {(Gate.PERMIT, "PermitTimeout"), (Gate.PERMIT, "RefusedByPlugin")},

@@ -232,11 +232,12 @@ class NodesAndPods:
             pod = self.pods["default", name]
             self.put(replaced(pod, spec=replaced(pod.spec, scheduling_gates=[])))
 
-    def begin_deleting(self, *names: str) -> None:
-        """The pod is told to end; it is there until `delete`."""
+    def begin_deleting(self, *names: str, grace: float = 0.0) -> None:
+        """The pod is told to end, in so many seconds; it is there until `delete`."""
+        ends = datetime.fromtimestamp(self.now + grace, UTC)
         for name in names:
             pod = self.pods["default", name]
-            self.put(replaced(pod, metadata=replaced(pod.metadata, deletion_timestamp=self._timestamp())))
+            self.put(replaced(pod, metadata=replaced(pod.metadata, deletion_timestamp=ends)))
 
     def keep(self, name: str) -> None:
         """The pod is not told to end after all."""

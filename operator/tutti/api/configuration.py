@@ -282,6 +282,9 @@ class TuttiConfiguration(Model):
     looks away from pods that name a node: they say `Unschedulable`, and name none. None: nothing of the kind."""
     victims_timeout_seconds: Positive = 300
     """How long room and quota are held for whom others are being taken out."""
+    victims_overdue_seconds: Positive = 120
+    """How long after its grace period a pod may be there before others are taken out in its place, once for each
+    workload that waits for its room (docs/concepts/placement.md)."""
     backoff: BackoffSettings = BackoffSettings()
     fair_sharing: FairSharingSettings = FairSharingSettings()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()

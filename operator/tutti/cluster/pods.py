@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -83,6 +84,7 @@ class PodRecord:
         containers: What its containers are called, init containers first, where it asks by extended resources for what
             devices stand in for, and was seen since that is known.
         started: When the kubelet took it over, Unix seconds; None where it has not.
+        leaves_by: When its grace period is over, Unix seconds; infinity where it is not being deleted.
         scheduler: Who places it.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
@@ -112,6 +114,7 @@ class PodRecord:
     phase: str = "Pending"
     gated: bool = False
     deleting: bool = False
+    leaves_by: float = math.inf
     ready: bool = False
     lost: bool = False
     forgone: bool = False
@@ -172,6 +175,8 @@ class PodRecord:
         self.gated = bool(pod.spec.scheduling_gates)
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
+        ends = pod.metadata.deletion_timestamp
+        self.leaves_by = math.inf if ends is None else ends.timestamp()
         if self.pod_class.devices.extended:
             self.containers = tuple([one.name for one in (*pod.spec.init_containers, *pod.spec.containers)])
 

@@ -247,7 +247,8 @@ class Engine:
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
-                if nomination.victims and not self._fits_beside_victims(entry, nomination):
+                waits = nomination.victims and not nomination.anew
+                if waits and not self._fits_beside_victims(entry, nomination):
                     self._note([*self._queue.park_for_victims(state, entry, nomination.why), workload])
                     return
                 nominations.end_nomination(state, workload.key)
@@ -328,6 +329,7 @@ class Engine:
     def _leave_queue(self, workload: Workload) -> None:
         """Take a workload out of its queue that has been admitted, and keep nothing for it any more."""
         self._queue.drop(workload)
+        self.state.nominations.chose_again.pop(workload.key, None)
         backfill.end_reservation(self.state, workload)
         quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 

@@ -179,6 +179,7 @@ class State(QueueState, StatusState):
         self.awaited_flavors.pop(key, None)
         self.plugin_holds.pop(key, None)
         self.keeping_room.pop(key, None)
+        self.nominations.chose_again.pop(key, None)
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)
         self.queue_positions.put(workload)
         self.applications.drop(workload)

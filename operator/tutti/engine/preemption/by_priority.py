@@ -14,6 +14,7 @@ its own priority is not taken out for it, whatever their pods say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tutti.api.kinds import PodGroup
 from tutti.api.messages import counted, listed
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
-from tutti.engine.preemption import PreemptionState, kept_room, lower_priority, nominated_room, nominations
+from tutti.engine.preemption import PreemptionState, kept_room, lower_priority, nominated_room, nominations, overdue
 from tutti.engine.preemption.kept_room import FreedRoom
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_room import would_borrow
@@ -30,12 +31,13 @@ from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.discretion import pod_named, workload_named
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import IN_THEIR_PLACE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
 from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.placement.preemption.units import VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
@@ -105,20 +107,54 @@ def preempt_by_priority(
         return None  # of a gang that keeps room some pods run
     borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = lower_priority.victim_units(state, workload, priority, borrowing)
-    for one in [one for one in options if one.asks]:
-        if one.contested:
-            continue  # that is for the quota rules
-        with state.cluster.transaction() as transaction:
-            nominated_room.take_covered(state, transaction)
-            chosen = choose_victims(
-                state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values())
-            )
-        if chosen is not None and len(chosen.units):
-            return _nominate(state, entry, priority, one, chosen)
+    may_do = [one for one in options if one.asks and not one.contested]  # else that is for the quota rules
+    found = _first_choice(state, may_do, units)
+    if found is not None:
+        return _nominate(state, entry, priority, _in_the_place_of_overdue(state, workload, may_do, units, found))
     freed = None
     if state.keeping_room and borrowing is None:
         freed = kept_room.find_kept_room(state, workload, options, priority)
     return None if freed is None else _take_kept_room(state, entry, priority, freed)
+
+
+class _Choice(NamedTuple):
+    """What a workload could have, who has to go for it, and in the place of which overdue pods that is."""
+
+    option: PreemptionOption
+    chosen: ChosenVictims
+    overdue: Sequence[PodRecord] = ()
+
+
+def _first_choice(state: PreemptionState, options: Iterable[PreemptionOption], units: VictimUnits) -> _Choice | None:
+    """Return the first of some options that can be had if some of the units go; None where none can."""
+    budgets = list(state.budgets.values())
+    for one in options:
+        with state.cluster.transaction() as transaction:
+            nominated_room.take_covered(state, transaction)
+            chosen = choose_victims(state.cluster, one.asks, units, profile=one.profile, budgets=budgets)
+        if chosen is not None and len(chosen.units):
+            return _Choice(one, chosen)
+    return None
+
+
+def _in_the_place_of_overdue(
+    state: PreemptionState,
+    workload: Workload,
+    options: Iterable[PreemptionOption],
+    units: VictimUnits,
+    found: _Choice,
+) -> _Choice:
+    """Return whom to take out where the pods are overdue on whose leaving a choice rests; else that choice.
+
+    A workload that has had others taken out in their place stays with these.
+    """
+    late = overdue.overdue_among(state, found.chosen.victims)
+    if not late:
+        return found
+    if workload.key in state.nominations.chose_again:
+        return _first_choice(state, options, overdue.units_waited_for(state, workload, units)) or found
+    other = _first_choice(state, options, overdue.units_elsewhere(state, units))
+    return found if other is None else other._replace(overdue=late)
 
 
 def restore_nomination(state: PreemptionState, workload: Workload) -> None:
@@ -126,6 +162,7 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
+    overdue.restore_choice(state, workload)
     waiting = [(need.pod_class, member) for need in needs for member in need.members if member.nominated]
     spots = [Spot(pod_class, member.nominated, member.pod.key) for pod_class, member in waiting]
     priority = priority_of(state, workload, needs)
@@ -144,12 +181,15 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
         nominations.begin_nomination(state, workload.key, found)
 
 
-def _nominate(
-    state: PreemptionState, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
-) -> Explanation:
+def _nominate(state: PreemptionState, entry: QueueEntry, priority: int, choice: _Choice) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
-    workload = entry.workload
+    workload, (lacking, chosen, late) = entry.workload, choice
     until = state.now + state.configuration.victims_timeout_seconds
+    asked = np.isin([pod.slot for pod in chosen.victims], lower_priority.asked_slots(state)).tolist()
+    fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
+    if late and fresh:
+        state.nominations.chose_again[workload.key] = None
+    pods = sum(need.required for need in lacking.needs)
     nomination = Nomination(
         priority=priority,
         spots=list(nominations.spots_of(state, lacking.needs, chosen.rows)),
@@ -157,17 +197,15 @@ def _nominate(
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
-        why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
+        why=_waiting_for(state, workload, chosen.victims, pods, until, late),
     )
-    asked = np.isin([pod.slot for pod in chosen.victims], lower_priority.asked_slots(state)).tolist()
     lower_priority.begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
-    fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
     if len(fresh) < len(chosen.victims):  # else nobody can be waiting for any of them
         nominations.overtake_nominations(state, nomination)
     queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
-    _take_out(state, workload, queue, priority, victims=fresh)
+    _take_out(state, workload, queue, priority, victims=fresh, instead=bool(late))
     return nomination.why
 
 
@@ -202,24 +240,56 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
 
 
 def _waiting_for(
-    state: PreemptionState, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+    state: PreemptionState,
+    workload: Workload,
+    victims: Sequence[PodRecord],
+    pods: int,
+    until: float,
+    instead_of: Sequence[PodRecord] = (),
 ) -> Explanation:
-    reader, discreet = workload.key[1], state.discreet
-    names = (f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims)
     again = timestamp(until)
-    leaving = listed(names, len(victims), MOST_NAMES)
-    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({leaving}); "
-    text += f"the room for its {counted(pods, 'pod')} is held until {again}"
-    nodes = len({pod.place for pod in victims})
-    return Explanation(
-        Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "nodes": str(nodes), "until": again}
+    text = (
+        f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({_named_pods(state, workload, victims)})"
     )
+    if instead_of:
+        text += f", in the place of {_named_pods(state, workload, instead_of)}"
+    text += f"; the room for its {counted(pods, 'pod')} is held until {again}"
+    details = {"victims": str(len(victims)), "nodes": str(len({pod.place for pod in victims})), "until": again}
+    late = len(overdue.overdue_among(state, victims)) + len(instead_of)
+    if late:
+        details["overdue"] = str(late)
+    chose_again = workload.key in state.nominations.chose_again
+    return Explanation(Gate.VICTIMS, IN_THEIR_PLACE if chose_again else "WaitingForVictims", text, details)
+
+
+def _named_pods(state: PreemptionState, workload: Workload, victims: Sequence[PodRecord]) -> str:
+    """Name some victims of a workload for its namespace, with where they are, those that are overdue first."""
+    late = overdue.overdue_among(state, victims)
+    names = [
+        f"{_named_pod(state, workload, pod)}, which should have left by {timestamp(pod.leaves_by)}" for pod in late
+    ]
+    names += [_named_pod(state, workload, pod) for pod in victims if pod not in late]
+    return listed(names, len(names), MOST_NAMES)
+
+
+def _named_pod(state: PreemptionState, workload: Workload, pod: PodRecord) -> str:
+    return f"{pod_named(pod, workload.key[1], discreet=state.discreet)} on {pod.place}"
 
 
 def _take_out(
-    state: PreemptionState, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]
+    state: PreemptionState,
+    workload: Workload,
+    queue: str,
+    priority: int,
+    *,
+    victims: Iterable[PodRecord],
+    instead: bool,
 ) -> None:
-    """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
+    """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod.
+
+    Each is told for whom, and whether that is `instead` of others that have not left in time.
+    """
+    why = ", in the place of what should have left by now" if instead else ""
     ours: dict[WorkloadKey, list[Member]] = {}
     for pod in victims:
         member = state.members.get(pod.key)
@@ -227,16 +297,16 @@ def _take_out(
             ours.setdefault(state.pod_group_of[pod.key][0], []).append(member)
         else:
             for_whom = _for_whom(state, workload, priority, pod.namespace)
-            message = f"it makes room for {for_whom} (its own is {pod.priority})"
+            message = f"it makes room for {for_whom} (its own is {pod.priority}){why}"
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, PREEMPTION_BY_SCHEDULER, message))
             report_preempted(state, pod, for_whom)
     for key, members in ours.items():
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or _are_needed(other, members):
-            text = f"it makes room for {for_whom}"
+            text = f"it makes room for {for_whom}{why}"
             evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
-            evict_members(state, other, members, PREEMPTION_BY_SCHEDULER, f"it makes room for {for_whom}")
+            evict_members(state, other, members, PREEMPTION_BY_SCHEDULER, f"it makes room for {for_whom}{why}")
         if key[0] != "Pod":
             for member in members:
                 report_preempted(state, member.pod, for_whom)

@@ -8,7 +8,7 @@ well, or it would stand in the way of others that wait for theirs.
 
 Its workload is parked while victims are left. It is tried again, without its nomination, when the last one has gone;
 that is also done when its time is over, and then it may find others. It is tried as well when it may fit before
-(`early_fits.py`).
+(`early_fits.py`), and when one of them has not left in time (`overdue.py`).
 
 `spare_victims` has those run on that nobody waits for any more. A pod that has been asked to leave cannot be kept; one
 whose eviction was refused so far, by a budget or an error, would be asked again. A workload is spared as a whole or not
@@ -17,6 +17,7 @@ at all: once one of its members has been asked, or reserved room was given back,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +26,7 @@ from functools import partial
 from tutti.api.core import Pod
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.preemption import PreemptionState
+from tutti.engine.preemption import PreemptionState, overdue
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Member
@@ -63,7 +64,7 @@ def begin_nomination(state: PreemptionState, key: WorkloadKey, nomination: Nomin
     book.kept.clear()
     state.candidates.forget()
     assert key not in book.ours  # whoever has one is not tried with it
-    book.ours[key] = nomination
+    book.ours[key], nomination.began = nomination, state.now
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes[spot.pod] = spot.node
@@ -156,7 +157,7 @@ def waits_for_victims(state: PreemptionState, workload: Workload, needs: Sequenc
     if nomination.wants != wants_of(needs):
         give_up_nomination(state, workload.key)
         return None
-    return nomination.why if nomination.victims else None
+    return nomination.why if nomination.victims and not nomination.anew else None
 
 
 def refresh_nominations(state: PreemptionState) -> None:
@@ -189,7 +190,7 @@ def _with_news(state: PreemptionState) -> list[tuple[WorkloadKey, Nomination]]:
     return [
         (key, one)
         for key, one in book.ours.items()
-        if one.hinges_on is None or one.until <= state.now or not one.hinges_on.isdisjoint(news)
+        if one.hinges_on is None or min(one.until, one.overdue_at) <= state.now or not one.hinges_on.isdisjoint(news)
     ]
 
 
@@ -221,8 +222,12 @@ def _refresh(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -
     for victim in left:
         del nomination.victims[victim]
     nomination.hinges_on = _hinges_on(state, key, nomination)
+    nomination.overdue_at = math.inf if nomination.anew else overdue.replaceable_at(state, key, nomination)
     if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):
         give_up_nomination(state, key)
+    elif nomination.overdue_at <= state.now:
+        nomination.overdue_at, nomination.anew = math.inf, True
+        state.touch(key)
     elif left and not nomination.victims:
         state.touch(key)
     elif left:
@@ -251,19 +256,15 @@ def overtake_nominations(state: PreemptionState, nomination: Nomination) -> None
     for key, one in state.nominations.ours.items():
         if one.moves or one.priority >= nomination.priority or one.victims.keys().isdisjoint(victims):
             continue
-        if all(victim in victims or _is_leaving(state, victim) for victim in one.victims):
+        if all(victim in victims or overdue.leaves_or_left(state, victim) for victim in one.victims):
             one.until = state.now
             state.touch(key)
 
 
-def _is_leaving(state: PreemptionState, key: PodKey) -> bool:
-    record = state.cluster.pods.get(key)
-    return record is None or record.deleting
-
-
 def next_nomination_due(state: PreemptionState) -> float | None:
     """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
-    times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
+    dues = (time for one in state.nominations.ours.values() for time in (one.until, one.overdue_at))
+    times = [time for time in dues if state.now < time < math.inf]
     times += [time for time in state.moves.dues() if time > state.now]
     if state.nominations.again_at is not None:
         times.append(state.nominations.again_at)

@@ -83,6 +83,9 @@ PATIENT = (WAITING_FOR_DATA, WAITING_FOR_FLAVOR)
 PASSED_UP_SINCE = "passedUpSince"
 """The detail of a status that says since when, so that the time is the same after a restart."""
 
+IN_THEIR_PLACE = "WaitingForOtherVictims"
+"""The reason of who waits for victims, some of which were chosen in the place of others that had not left in time."""
+
 LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""
 

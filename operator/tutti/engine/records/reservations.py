@@ -113,6 +113,10 @@ class Nomination:
             is not known.
         until: When it is given up, Unix seconds.
         why: What its workload waits for.
+        began: When it was begun, Unix seconds.
+        overdue_at: When the first of its victims is overdue that was not when it was begun, Unix seconds; infinity
+            where nobody is looked for in their place.
+        anew: Whether its workload is to look for others, while the room is held that it has come to.
     """
 
     priority: int
@@ -128,6 +132,9 @@ class Nomination:
     moves: bool = False
     asked: bool = True
     hinges_on: frozenset[WorkloadKey] | None = None
+    began: float = 0.0
+    overdue_at: float = math.inf
+    anew: bool = False
 
     @property
     def nodes(self) -> list[str]:
@@ -202,6 +209,7 @@ class Nominations:
         missed: Whether room has become free since it was looked who fits before all victims have left.
         looked_at: When that was, Unix seconds.
         needless: Those of workloads that wait no more, whose victims need not leave.
+        chose_again: The workloads that wait and for which others were taken out in the place of what was overdue.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
         touched: The workloads of which there has been news since `take_touched`; kept while somebody is nominated.
         seen: The version of the columns of nodes when it was last looked who has left.
@@ -217,6 +225,7 @@ class Nominations:
     missed: bool = False
     looked_at: float = 0.0
     needless: list[Nomination] = field(default_factory=list)
+    chose_again: dict[WorkloadKey, None] = field(default_factory=dict)
     again_at: float | None = None
     touched: set[WorkloadKey] = field(default_factory=set)
     seen: int = -1

@@ -22,6 +22,7 @@ from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.elsewhere import UnfindableError, compare_clusters, draw_compared
 from tutti.cli.views.explain.gates import GateContext, gate_steps, node_rooms, quota_uses
+from tutti.cli.views.explain.leaving import leaving_pods
 from tutti.cli.views.explain.lookup import PLACES, explained_by_status, find_workload, waits_at
 from tutti.cli.views.explain.model import (
     ExplainedWorkload,
@@ -177,6 +178,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
+        leaving=leaving_pods(asked, state, key),
         notes=(*workload.notes, *([asked.assumed] if differs else ()), *([order] if order else ())),
         watts=None if energy is None else round(energy.watts, 1),
         kwh=None if energy is None else round(energy.kwh, 3),

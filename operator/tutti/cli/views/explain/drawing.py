@@ -30,6 +30,7 @@ from tutti.cli.views.drawing import (
     bar,
     table,
 )
+from tutti.cli.views.explain.leaving import draw_leaving
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, NodeRoom, QuotaUse, Successors
 
 
@@ -120,6 +121,7 @@ def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[Re
     yield Text(_facts(found, now) + (f", scheduled by shard {found.shard}" if found.shard else ""), QUIET)
     yield Text()
     yield _gates(found, page)
+    yield from draw_leaving(found.leaving, now, page)
     if found.degraded is not None:
         yield Text()
         yield draw_losing(found, found.degraded, now, page)

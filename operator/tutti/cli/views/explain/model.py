@@ -145,6 +145,21 @@ class Successors(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
 
 
+class LeavingPod(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod that is waited for to leave.
+
+    Attributes:
+        name: With its namespace, or its uid alone where the name may not be told.
+        leaves_by: When its grace period is over, Unix seconds; None where it has not been told to leave yet.
+        finalizers: What keeps its object after it has ended.
+    """
+
+    name: str
+    node: str
+    leaves_by: float | None = None
+    finalizers: tuple[str, ...] = ()
+
+
 class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything about one workload.
 
@@ -164,6 +179,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         autoscaler: What an autoscaler makes of its pods, where that is wrong, and what would put it right.
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
         watts: What it is estimated to draw, where it runs and its profile has models of power; `kwh`, what it has used.
+        leaving: The pods that it waits for to leave, those first that should have left the longest.
         notes: What of the objects that describe or own it is not read as people may expect.
         shard: The shard that schedules it; "" where there are none.
     """
@@ -199,6 +215,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     leaves_now: str = ""
     autoscaler: tuple[str, ...] = ()
     lost: Mapping[str, int] = {}
+    leaving: tuple[LeavingPod, ...] = ()
     watts: float | None = None
     kwh: float | None = None
     notes: tuple[str, ...] = ()
