@@ -50,7 +50,7 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
         )
     },
     "cluster/classes.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
-    "engine/preemption/by_priority.py, _waiting_for": {(Gate.VICTIMS, IN_THEIR_PLACE)},
+    "engine/preemption/by_priority.py, wait_for_victims": {(Gate.VICTIMS, IN_THEIR_PLACE)},
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},
     "engine/lifecycle/permits.py, _tell": {(Gate.PERMIT, "PermitTimeout"), (Gate.PERMIT, "RefusedByPlugin")},

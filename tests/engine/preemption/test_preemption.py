@@ -187,6 +187,46 @@ def test_a_restart_in_between_takes_out_nobody_else(backwards):
     assert evicted(world) == victims
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("asked", [slice(2), slice(2, None), slice(None, None, 2), slice(1), slice(3)])
+def test_who_was_not_asked_before_the_operator_was_killed_is_asked_by_the_next_at_once(asked, backwards):
+    world = full(2, gpus=4)
+    world.gang("g", 2, gpus=2, priority=10)
+    world.run()
+    victims = evicted(world)
+    assert len(victims) == 4
+    for name in set(victims) - set(victims[asked]):
+        world.keep(name)
+    world.restart(backwards=backwards)
+    world.pod("lower", priority=5, preempts=False)
+    world.run()
+    leaving = [name for (_, name), pod in world.pods.items() if pod.metadata.deletion_timestamp]
+    assert len(leaving) == 4
+    assert set(victims[asked]) < set(leaving)
+    assert world.reason("PodGroup", "g") == "WaitingForVictims"
+    world.delete(*leaving)
+    world.run()
+    assert len(world.where("g")) == 2
+    assert not world.where("lower")
+
+
+def test_of_several_who_wait_on_one_node_each_has_its_victim_asked_by_the_next_operator():
+    world = full()
+    for number in range(4):
+        world.pod(f"high-{number}", priority=10)
+    world.run()
+    victims = evicted(world)
+    for name in victims[1:]:
+        world.keep(name)
+    world.restart()
+    world.run()
+    leaving = [name for (_, name), pod in world.pods.items() if pod.metadata.deletion_timestamp]
+    assert len(leaving) == 4
+    world.delete(*leaving)
+    world.run()
+    assert len(world.where("high")) == 4
+
+
 def test_a_gang_that_is_disrupted_as_a_whole_leaves_as_a_whole():
     world = World()
     world.hold_evictions = True

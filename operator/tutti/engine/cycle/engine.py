@@ -35,7 +35,7 @@ from tutti.engine.ingest.setting_aside import unobserved
 from tutti.engine.lifecycle import checks, early_starts, member_loss, permits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
-from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
+from tutti.engine.preemption import by_priority, moves, nominated_room, nominations, restored_waits
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.applications import follow_applications
@@ -171,6 +171,8 @@ class Engine:
             state.lifecycle_events = []  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
+            anew = partial(restored_waits.choose_anew_where_short, state)
+            state.attempt_part("looking who has not been asked to leave", anew, None)
 
     def _reconcile(self) -> list[WorkloadKey]:
         """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
@@ -450,5 +452,5 @@ class Engine:
 
 def _restore(state: State, workload: Workload) -> None:
     """Go on with what an earlier process has begun; what is in use now has been since it was last written."""
-    by_priority.restore_nomination(state, workload)
+    restored_waits.restore_nomination(state, workload)
     statuses.count_in_queues(state, workload)

@@ -25,7 +25,6 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.preemption import PreemptionState, kept_room, lower_priority, nominated_room, nominations, overdue
 from tutti.engine.preemption.kept_room import FreedRoom
-from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_room import would_borrow
 from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.reading.resolution import promised_preemption_priority
@@ -33,9 +32,9 @@ from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.discretion import pod_named, workload_named
 from tutti.engine.records.explanation import IN_THEIR_PLACE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination, Spot
+from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
@@ -157,30 +156,6 @@ def _in_the_place_of_overdue(
     return found if other is None else other._replace(overdue=late)
 
 
-def restore_nomination(state: PreemptionState, workload: Workload) -> None:
-    """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
-    needs = pending_pod_sets(workload)
-    if isinstance(needs, Explanation):
-        return
-    overdue.restore_choice(state, workload)
-    waiting = [(need.pod_class, member) for need in needs for member in need.members if member.nominated]
-    spots = [Spot(pod_class, member.nominated, member.pod.key) for pod_class, member in waiting]
-    priority = priority_of(state, workload, needs)
-    there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
-    victims = [pod for pod in there if pod.deleting and pod.priority < priority]
-    moved = {place.pod: place.uid for place in victims_of_moves(state, workload.key)}
-    until = state.now + state.configuration.victims_timeout_seconds
-    if moved and spots:
-        why = restored_wait(state, workload.key, len(moved))
-        nomination = Nomination(priority, spots, nominations.wants_of(needs), moved, [], until, why, moves=True)
-        nominations.begin_nomination(state, workload.key, nomination)
-    elif victims:
-        leaving = {pod.key: pod.uid for pod in victims}
-        why = _waiting_for(state, workload, victims, len(spots), until)
-        found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
-        nominations.begin_nomination(state, workload.key, found)
-
-
 def _nominate(state: PreemptionState, entry: QueueEntry, priority: int, choice: _Choice) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
     workload, (lacking, chosen, late) = entry.workload, choice
@@ -197,7 +172,7 @@ def _nominate(state: PreemptionState, entry: QueueEntry, priority: int, choice: 
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
-        why=_waiting_for(state, workload, chosen.victims, pods, until, late),
+        why=wait_for_victims(state, workload, chosen.victims, pods, until, late),
     )
     lower_priority.begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
     if len(fresh) < len(chosen.victims):  # else nobody can be waiting for any of them
@@ -239,7 +214,7 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
     return nomination.why
 
 
-def _waiting_for(
+def wait_for_victims(
     state: PreemptionState,
     workload: Workload,
     victims: Sequence[PodRecord],
@@ -247,6 +222,16 @@ def _waiting_for(
     until: float,
     instead_of: Sequence[PodRecord] = (),
 ) -> Explanation:
+    """Return what a workload waits for whose victims are leaving, some perhaps in the place of overdue pods.
+
+    Args:
+        state: The engine's memory.
+        workload: Who waits.
+        victims: Who is leaving.
+        pods: For how many pods of it.
+        until: How long their room is held, Unix seconds.
+        instead_of: The overdue pods.
+    """
     again = timestamp(until)
     text = (
         f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({_named_pods(state, workload, victims)})"
