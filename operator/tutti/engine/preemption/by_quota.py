@@ -4,6 +4,12 @@ Whom a queue may preempt, and in which order, are Kueue's rules (`quota/reclaim.
 ours: victims are chosen only such that all required pods of the preemptor have nodes once these are gone, by all the
 rules of placement; and the quota and the nodes are held for it from then on, so that nobody else is admitted to them,
 the victims themselves among them, while it waits for the last of them to leave.
+
+A member that leaves by itself, deleted by whoever made it, is no quota that comes, and its gang counts whole: the quota
+is kept for the successor (`lifecycle/member_loss.py`), so that who counted on it would wait in vain. Kueue counts so,
+too (0.20, cache/scheduler): a workload holds all of its quota until it is evicted or has finished, whatever becomes of
+its pods. One that is evicted already goes first of all, and costs nobody anything, however long its pods take to end;
+nobody else is taken out in its place, as is done where nodes are short (`overdue.py`).
 """
 
 from __future__ import annotations
