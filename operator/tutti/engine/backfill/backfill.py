@@ -43,12 +43,12 @@ from tutti.engine.backfill.start_time import (
     kept_room,
     still_fits,
 )
-from tutti.engine.lifecycle import limits
+from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import Whose
-from tutti.engine.records.queue_entries import DEGRADED_GANGS, QueueEntry
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.assignment import NoFit
@@ -311,8 +311,10 @@ def _may_pass(why: Explanation) -> bool:
 def _is_kept_from(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
-    if reservation.workload == workload.key or entry.equivalence.line.name == DEGRADED_GANGS:
-        return False  # who lacks nodes alone had its turn when it got its quota
+    if reservation.workload == workload.key or reconciliation.lacks_members(workload):
+        return False
+    if workload.held_since is not None:
+        return False  # it had its turn when it got its quota
     mine = state.backfill_reservations.of.get(queue.name) if queue is not None else None
     if not _goes_before(reservation, entry, mine if mine is not None and mine.workload == workload.key else None):
         return False

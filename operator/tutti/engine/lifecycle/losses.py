@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from tutti.api.messages import listed
-from tutti.api.resources import Amounts
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.records.members import Charge, LostMember, Member, MemberGroup, amounts_of
-from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.flavors import usage_of
-from tutti.quota.tree import add_to
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
@@ -116,50 +111,6 @@ def missed_of(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[Lost
     """Yield what some groups have lost of what is not on its way again."""
     for group in short:
         yield from losses_of(workload, group)[: group.missing]
-
-
-def successors_in(workload: Workload, needs: Iterable[PodSetRequest]) -> list[PodSetRequest]:
-    """Return of the pods that a running gang wants nodes for those that go before all new work.
-
-    They are as many as it lacks, and only as far as they ask for no more than it has lost: what comes in their place
-    could otherwise ask for anything, and others come beside them. Those that are not meant wait as surplus members do.
-
-    Args:
-        workload: It runs.
-        needs: All the pods that it wants nodes for.
-
-    Returns:
-        Nothing where they ask for more.
-    """
-    out: list[PodSetRequest] = []
-    for group in workload.groups.values():
-        asked, lost, lacking = dict[str, int](), _lost_in_all(workload, group), group.missing
-        for need in [one for one in needs if one.group is group]:
-            count = min(lacking, need.required + need.extra)
-            if not count:
-                continue
-            lacking -= count
-            add_to(asked, {**need.pod_class.charged, **need.pod_class.requests}, count)
-            required = min(need.required, count)
-            members = need.members[:count]
-            out.append(msgspec.structs.replace(need, members=members, required=required, extra=count - required))
-        if any(amount > lost.get(name, 0) for name, amount in asked.items()):
-            return []
-    return out
-
-
-def _lost_in_all(workload: Workload, group: MemberGroup) -> Amounts:
-    """Return what a group has lost of what it lacks; what nobody has seen it lose is taken to be like what it has."""
-    seen = [loss for loss in workload.losses if loss.group == group.name]
-    lost: Amounts = {}
-    for loss in seen:
-        add_to(lost, loss.amounts, 1)
-    unseen = min(group.lacking, group.had - group.counts().placed) - len(seen)
-    if unseen > 0:
-        there = [amounts_of(member, member.charge) for member in group.members.values() if member.pod.node]
-        names = {name for amounts in there for name in amounts}
-        add_to(lost, {name: max(amounts.get(name, 0) for amounts in there) for name in names}, unseen)
-    return lost
 
 
 def charge_of_loss(state: LifecycleState, workload: Workload, loss: LostMember) -> Charge | None:

@@ -16,19 +16,12 @@ from tutti.engine.admission.growth import growth_step
 from tutti.engine.admission.patience import patience_shape
 from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.lifecycle import losses, permits, reconciliation
+from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority, moves
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
-from tutti.engine.records.queue_entries import (
-    DEGRADED_GANGS,
-    EquivalenceClass,
-    PendingQueue,
-    QueueEntry,
-    QueueKey,
-    Shape,
-)
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.assignment import AssignmentMode, NoFit
@@ -36,8 +29,12 @@ from tutti.quota.flavors import Queue
 from tutti.quota.ordering import backoff_seconds, head_key
 from tutti.quota.policy import NOBODY
 
+DEGRADED_GANGS = ("", "degraded")
+"""The queue of gangs that run with fewer members than they need, and of those that hold quota and lack nodes alone.
+
+It goes before all others."""
+
 _WAITING: Final = Phase.WAITING
-_SCHEDULED: Final = Phase.SCHEDULED
 _LIGHT_TERMS: Final = 64
 """Who has more terms than that, and could not be admitted, rests before the next try."""
 
@@ -46,21 +43,12 @@ _REST_AFTER_SEARCH: Final = (1.0, 600.0)
 """For how long after the first of such tries, and at most; it doubles. To look for devices may take a second."""
 
 
-def queue_and_pods_of(
-    workload: Workload, queue: Queue | None, needs: list[PodSetRequest]
-) -> tuple[tuple[str, str], list[PodSetRequest]]:
-    """Return the name of the queue that a workload stands in, and for which of the pods that it wants nodes for.
-
-    Members beyond the required ones have their own, and so have those that ask for more than the lost ones had.
-    """
-    if workload.held_since is not None:
-        return DEGRADED_GANGS, needs
-    if reconciliation.lacks_members(workload):
-        first = losses.successors_in(workload, needs) if workload.phase is _SCHEDULED else needs
-        if first:
-            return DEGRADED_GANGS, first
+def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+    """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
+    if reconciliation.lacks_members(workload) or workload.held_since is not None:
+        return DEGRADED_GANGS
     name = "" if queue is None else queue.name
-    return (name, "" if workload.phase is _WAITING else "surplus"), needs
+    return name, "" if workload.phase is _WAITING else "surplus"
 
 
 def may_block(workload: Workload, queue: Queue | None) -> bool:

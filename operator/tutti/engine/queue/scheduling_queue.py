@@ -37,11 +37,12 @@ from tutti.engine.queue import QueueState, predecessors
 from tutti.engine.queue.behind_heads import explain_those_behind, explain_waiting
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
+    DEGRADED_GANGS,
     class_of,
     fails_again,
     let_rest,
     may_block,
-    queue_and_pods_of,
+    queue_name_of,
     shape_of,
     sort_key,
 )
@@ -54,7 +55,7 @@ from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.line_order import LineOrder
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
-from tutti.engine.records.queue_entries import DEGRADED_GANGS, EquivalenceClass, PendingQueue, QueueEntry
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
 from tutti.quota.proportion import PendingRequests
@@ -317,8 +318,7 @@ class SchedulingQueue:
         self, state: QueueState, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]
     ) -> QueueEntry:
         """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
-        name, needs = queue_and_pods_of(workload, queue, needs)
-        key = sort_key(state, workload, queue, needs)
+        name, key = queue_name_of(workload, queue), sort_key(state, workload, queue, needs)
         shape = shape_of(state, workload, queue, needs)
         entry = self._entries.get(workload.key)
         if entry is not None and entry.is_at(name, key, shape):

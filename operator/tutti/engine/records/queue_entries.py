@@ -15,7 +15,6 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
 
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.line_order import FirstPlace, LineOrder, OrderFacts, Terms, Traits
@@ -154,12 +153,6 @@ class EquivalenceClass:
         self.size += 1
         self.fresh = True
         heapq.heappush(self._heap, (entry.key, number, entry))
-
-
-DEGRADED_GANGS: Final = ("", "degraded")
-"""The queue of gangs that run with fewer members than they need, and of those that hold quota and lack nodes alone.
-
-It goes before all others."""
 
 
 @dataclass(slots=True, eq=False)
