@@ -134,6 +134,20 @@ def test_another_process_counts_the_margin_from_when_the_pod_should_have_left():
     assert len(evicted(world)) == 2
 
 
+def test_a_victim_that_became_overdue_while_no_operator_ran_is_replaced_at_once():
+    world = nodes(4, 4)
+    for number in range(2):
+        world.pod(f"low-{number}", gpus=4)
+    world.run()
+    world.pod("high", gpus=4, priority=10)
+    world.run()
+    first = evicted(world)
+    world.now += MARGIN + 60
+    world.restart()
+    world.run()
+    assert sorted(evicted(world)) == ["low-0", "low-1"] != first
+
+
 def test_nobody_is_replaced_on_the_same_node_whose_kubelet_may_hang():
     world = nodes(4)
     for number in range(4):

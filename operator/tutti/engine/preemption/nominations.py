@@ -58,13 +58,15 @@ def spots_of(state: PreemptionState, needs: Sequence[PodSetRequest], rows: Seque
             yield Spot(need.pod_class, state.cluster.nodes.names[row], pod)
 
 
-def begin_nomination(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> None:
-    """Hold room and quota for a workload that waits for its victims from now on."""
+def begin_nomination(
+    state: PreemptionState, key: WorkloadKey, nomination: Nomination, *, began: float | None = None
+) -> None:
+    """Hold room and quota for a workload that waits for its victims, since `began` if not from now on."""
     book = state.nominations
     book.kept.clear()
     state.candidates.forget()
     assert key not in book.ours  # whoever has one is not tried with it
-    book.ours[key], nomination.began = nomination, state.now
+    book.ours[key], nomination.began = nomination, state.now if began is None else began
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes[spot.pod] = spot.node

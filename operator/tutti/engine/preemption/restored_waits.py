@@ -8,6 +8,8 @@ while what is held for it stays held.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tutti.engine.preemption import PreemptionState, nominations, overdue
@@ -42,7 +44,7 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
         leaving = {pod.key: pod.uid for pod in victims}
         why = wait_for_victims(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
-        nominations.begin_nomination(state, workload.key, found)
+        nominations.begin_nomination(state, workload.key, found, began=-math.inf)  # who knows which victim hung then
 
 
 def choose_anew_where_short(state: PreemptionState) -> None:
