@@ -26,12 +26,14 @@ class Budget:
 
     Attributes:
         disrupted: Names of pods that are counted as disrupted already.
+        of_all: Whether it is about all pods of its namespace, whatever labels they have.
     """
 
     namespace: str
     selector: LabelSelector | None
     allowed: int
     disrupted: frozenset[str] = frozenset()
+    of_all: bool = False
 
     def covers(self, record: PodRecord) -> bool:
         """Whether taking this pod out would use the budget."""
@@ -39,6 +41,8 @@ class Budget:
 
     def means(self, pod_signature: PodSignature) -> bool:
         """Whether the budget is about such pods, but for those it counts already."""
+        if self.of_all:
+            return pod_signature.namespace == self.namespace
         selector, labels = self.selector, pod_signature.labels
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False
@@ -56,10 +60,10 @@ def budget_of(found: PodDisruptionBudget) -> Budget:
     )
 
 
-MOST_TERMS: Final = 1_000
-"""How many labels, expressions and values of the budgets of one namespace are looked at.
+MOST_TERMS: Final = 10_000
+"""How many labels, expressions and values the budgets of one namespace may have together to be looked at one by one.
 
-Who may write a thousand budgets would have them held against all who may have to go, for whoever preempts."""
+They are held against all unlike pods of it who may have to go, whenever anybody preempts."""
 
 
 def selector_terms(selector: LabelSelector | None) -> int:
@@ -69,19 +73,16 @@ def selector_terms(selector: LabelSelector | None) -> int:
     return len(selector.match_labels) + sum([1 + len(one.values) for one in selector.match_expressions])
 
 
-def budgets_looked_at(budgets: Iterable[Budget]) -> list[Budget]:
-    """Return the budgets that are looked at: of each namespace the first, as far as they have few enough terms."""
-    out: list[Budget] = []
+def summed_up(budgets: Sequence[Budget]) -> list[Budget]:
+    """Return budgets, with one in the place of all those of a namespace that have too many terms together.
+
+    That one is about all its pods and allows nothing, as who writes so many wants: they are taken out last.
+    """
     terms: dict[str, int] = {}
     for budget in budgets:
-        before = terms.get(budget.namespace, 0)
-        if before >= MOST_TERMS:
-            continue
-        mine = selector_terms(budget.selector)
-        terms[budget.namespace] = before + mine
-        if 0 < mine <= MOST_TERMS - before:
-            out.append(budget)
-    return out
+        terms[budget.namespace] = terms.get(budget.namespace, 0) + selector_terms(budget.selector)
+    few = [budget for budget in budgets if terms[budget.namespace] <= MOST_TERMS]
+    return few + [Budget(name, None, 0, of_all=True) for name, count in terms.items() if count > MOST_TERMS]
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class Coverage:
     """Which budgets cover whom, asked once per signature.
 
     Attributes:
-        budgets: Those that are looked at.
+        budgets: What covers them (`summed_up`).
         of_leaving: Whether a pod that is being deleted already would use a budget, as kube-scheduler counts it.
     """
 
@@ -99,7 +100,7 @@ class Coverage:
     _within: dict[str, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.budgets = budgets_looked_at(self.budgets)
+        self.budgets = summed_up(self.budgets)
         for index, budget in enumerate(self.budgets):
             self._within.setdefault(budget.namespace, []).append(index)
 
