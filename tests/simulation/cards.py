@@ -89,7 +89,7 @@ class Cards:
         self._annotate(node, {LOCK: f"{clock.now()},default,{name}"})
         annotations = {NODE: node, TO_ALLOCATE: parts, ALLOCATED: parts, PHASE: "allocating"}
         annotations |= {BOUND_AT: now, ASSIGNED_AT: now}
-        target = {"target": {"kind": "Node", "name": node}, "metadata": {"annotations": annotations}}
+        target = {"target": {"kind": "Node", "name": node}, "metadata": {"name": name, "annotations": annotations}}
         binding.bind(self._server.backend, "default", name, target)
 
     async def heal(self) -> None:

@@ -107,7 +107,12 @@ class Devices:
         users = [{"resource": "pods", "name": name, "uid": owner["uid"]}]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
         self._server.user.set_status(self._resource("resourceclaims"), claim, status)
-        binding.bind(self._server.backend, "default", name, {"target": {"kind": "Node", "name": node}})
+        binding.bind(
+            self._server.backend,
+            "default",
+            name,
+            {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}},
+        )
 
     async def heal(self) -> None:
         """Every device is there and works."""

@@ -27,7 +27,7 @@ from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, 
 from tutti.engine.preemption import lower_priority
 from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records import pod_sets
-from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.decisions import DeletePodGroup, WriteDeviceClaim
 from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
@@ -65,15 +65,6 @@ def placeable_but(ignored: str, hindered: PodPhase) -> Break:
 def nothing(owner: Any, name: str) -> Break:
     """A function does nothing."""
     return lambda patch: patch.setattr(owner, name, lambda *_, **__: None)
-
-
-def coroutine_of_nothing(owner: Any, name: str) -> Break:
-    """A coroutine function does nothing."""
-
-    async def nothing_done(*_: Any, **__: Any) -> None:
-        return None
-
-    return lambda patch: patch.setattr(owner, name, nothing_done)
 
 
 def always(owner: Any, name: str, value: Any) -> Break:
@@ -146,6 +137,17 @@ def sends_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(binding, "send_binds", wrongly)
 
 
+def pod_groups_are_not_deleted(patch: pytest.MonkeyPatch) -> None:
+    """A PodGroup that is to be deleted stays."""
+    change = Dispatch._change
+
+    async def wrongly(self: Dispatch, wanted: Any) -> None:
+        if not isinstance(wanted, DeletePodGroup):
+            await change(self, wanted)
+
+    patch.setattr(Dispatch, "_change", wrongly)
+
+
 def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     """What was known and is not in a new list is not said to be gone."""
 
@@ -202,7 +204,7 @@ BREAKAGES: dict[str, Break] = {
     "a gang that is bound in part stays so": nothing(binding, "roll_back"),
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
-    "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
+    "groups that were made for pods are not deleted": pod_groups_are_not_deleted,
     "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
     "nobody is woken when something is freed": nothing(SchedulingQueue, "_activate"),

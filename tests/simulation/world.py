@@ -267,7 +267,9 @@ class World:
             return
         pod = plain(name, gpus, seconds, labels={}, annotations={}, scheduler="default-scheduler")
         await self.server.user.create(self.server.pods, "default", pod)
-        binding.bind(self.server.backend, "default", name, {"target": {"kind": "Node", "name": node}})
+        binding.bind(
+            self.server.backend, "default", name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        )
 
     async def do_stray(self, name: str, labels: Json, annotations: Json) -> None:
         """Somebody creates a pod that cannot be what he means."""

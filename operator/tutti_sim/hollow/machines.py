@@ -115,8 +115,9 @@ class Machines:
             return
         left = [version for version in self._pods.scan() if evictable(version.obj, place[1][1])]
         for version in left:
+            named = {"metadata": {"name": version.key[1]}}
             try:
-                binding.evict(self._backend, *version.key, {}, user=OPERATOR, dry_run=False)
+                binding.evict(self._backend, *version.key, named, user=OPERATOR, dry_run=False)
             except ApiError as error:
                 if error.code not in (REFUSED, GONE):
                     raise
