@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -100,7 +101,7 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
         elif what == "no node":
             cluster.remove_node(f"n{j}")
         elif what == "end":
-            one = changed(pod(name, labels=labels, node=f"n{j}"), deletion_timestamp="2026-01-01T00:00:00Z")
+            one = changed(pod(name, labels=labels, node=f"n{j}"), deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
             cluster.put_pod(one, keep=True)
         elif what == "gang":
             waiting = [record for record in cluster.pods.values() if record.placeable]

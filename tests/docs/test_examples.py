@@ -113,7 +113,7 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known = paths() | {"apiVersion", "failurePolicy", "podManagementPolicy", "preemptionPolicy", "tolerationSeconds"}
     known |= {"backoffLimit", "podFailurePolicy", "topologyKeys"}  # of Jobs and CSINodes
     known |= {"dependsOn", "shutdownAfterJobFinishes"}  # of JobSets and RayJobs
-    known |= {"nominatedNodeName", "consolidateAfter"}  # of pods and Karpenter
+    known |= {"nominatedNodeName", "status.nominatedNodeName", "consolidateAfter"}  # of pods and Karpenter
     known |= {
         "matchAttribute",
         "distinctAttribute",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -173,7 +174,7 @@ def test_a_required_term_of_a_pod_on_a_node_draws_whom_it_means():
 def test_a_pod_that_is_being_deleted_counts_for_affinity_and_not_for_spreading():
     cluster = cluster_of(node("n0", labels={"zone": "a"}), node("n1", labels={"zone": "b"}))
     gone = pod("e", labels={"app": "x"}, node="n0")
-    meta = msgspec.structs.replace(gone.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    meta = msgspec.structs.replace(gone.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
     cluster.put_pod(msgspec.structs.replace(gone, metadata=meta), keep=False)
     assert decided(cluster, pod("p", affinity=required_near("x"))).names == ("n0",)
     constraint = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
