@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.drawing import examples
+from tests.engine.preemption.hung_pods import MARGIN, nodes, three_low_one_high, with_stuck
 from tests.engine.world import World
 from tutti.engine.records.decisions import AnyDecision, Evict
 
-MARGIN = 120
-"""victimsOverdueSeconds where nobody says otherwise."""
 IN_THEIR_PLACE = "WaitingForOtherVictims"
 
 
@@ -26,33 +25,9 @@ def evicted(world: World) -> list[str]:
     return [decision.name for decision in world.log if isinstance(decision, Evict)]
 
 
-def nodes(*gpus: int, **configuration: Any) -> World:
-    """Nodes of so many GPUs, `n0` and so on, from which pods leave when they are deleted."""
-    world = World(**configuration)
-    world.hold_evictions = True
-    for number, many in enumerate(gpus):
-        world.node(f"n{number}", gpus=many)
-    return world
-
-
 def waits(world: World, name: str, kind: str = "Pod") -> tuple[str, str]:
     why = world.why(kind, name)
     return why.reason, why.message
-
-
-def with_stuck(kind: str) -> World:
-    """A node with somebody that is leaving, and one with a pod that runs and is the least important."""
-    world = nodes(4)
-    if kind == "a pod":
-        world.pod("stuck", gpus=4, priority=1)
-    else:
-        world.gang("stuck", 2, gpus=2, priority=1)
-    world.run()
-    world.begin_deleting(*world.where("stuck"))
-    world.node("n1", gpus=4)
-    world.pod("runs", gpus=4)
-    world.run()
-    return world
 
 
 @pytest.mark.parametrize("kind", ["a pod", "a gang"])
@@ -84,12 +59,7 @@ def test_what_is_overdue_already_is_not_waited_for():
 
 
 def test_a_victim_of_its_own_that_hangs_is_replaced_once_on_another_node():
-    world = nodes(4, 4, 4)
-    for number in range(3):
-        world.pod(f"low-{number}", gpus=4)
-    world.run()
-    world.pod("high", gpus=4, priority=10)
-    world.run()
+    world = three_low_one_high()
     (first,) = evicted(world)
     world.until(MARGIN)
     second = evicted(world)[1]
@@ -107,11 +77,7 @@ def test_a_victim_of_its_own_that_hangs_is_replaced_once_on_another_node():
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_another_process_knows_that_somebody_was_replaced(backwards):
-    world = nodes(4, 4, 4)
-    for number in range(3):
-        world.pod(f"low-{number}", gpus=4)
-    world.run()
-    world.pod("high", gpus=4, priority=10)
+    world = three_low_one_high()
     world.until(MARGIN)
     assert len(evicted(world)) == 2
     world.restart(backwards=backwards)
@@ -271,11 +237,7 @@ def test_a_shorter_grace_counts_as_soon_as_it_is_asked_for():
 
 
 def test_who_has_been_placed_may_have_others_replaced_when_it_waits_again():
-    world = nodes(4, 4, 4)
-    for number in range(3):
-        world.pod(f"low-{number}", gpus=4)
-    world.run()
-    world.gang("high", 1, gpus=4, priority=10)
+    world = three_low_one_high(gang=True)
     world.until(MARGIN)
     assert len(evicted(world)) == 2
     world.delete(*evicted(world))
@@ -285,11 +247,7 @@ def test_who_has_been_placed_may_have_others_replaced_when_it_waits_again():
 
 
 def test_nothing_is_remembered_of_who_has_gone():
-    world = nodes(4, 4, 4)
-    for number in range(3):
-        world.pod(f"low-{number}", gpus=4)
-    world.run()
-    world.pod("high", gpus=4, priority=10)
+    world = three_low_one_high()
     world.until(MARGIN)
     assert world.engine.state.nominations.chose_again
     world.delete("high")

@@ -164,6 +164,7 @@ def _nominate(state: PreemptionState, entry: QueueEntry, priority: int, choice: 
     fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
     if late and fresh:
         state.nominations.chose_again[workload.key] = None
+    in_place_of = late or overdue.in_whose_place(state, workload, entry.needs, priority, chosen.victims)
     pods = sum(need.required for need in lacking.needs)
     nomination = Nomination(
         priority=priority,
@@ -172,7 +173,8 @@ def _nominate(state: PreemptionState, entry: QueueEntry, priority: int, choice: 
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
-        why=wait_for_victims(state, workload, chosen.victims, pods, until, late),
+        why=wait_for_victims(state, workload, chosen.victims, pods, until, in_place_of),
+        in_place_of=[pod.key for pod in in_place_of],
     )
     lower_priority.begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
     if len(fresh) < len(chosen.victims):  # else nobody can be waiting for any of them

@@ -14,22 +14,28 @@ taken out. That is bounded, or a cluster in which ends hang would be emptied pod
 - only where it is certain that none of its victims can be spared: all of them are leaving or have gone.
 
 That it has been made is said in the reason of the pods' conditions, which tells the next process (`restore_choice`).
+In the place of which pods that was is said in the message alone. Later it is told of all that might have been among
+them (`in_whose_place`): they are room as well, whenever they leave.
 Victims by the rules of queues are waited for as Kueue does: they hold quota until they have ended.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.explanation import IN_THEIR_PLACE
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.placement.framework import NO_FLAVOR, Mask
 from tutti.placement.preemption.units import VictimUnits
+from tutti.placement.profile import static_filter_result
 
 
 def is_overdue(state: PreemptionState, pod: PodRecord) -> bool:
@@ -89,6 +95,45 @@ def units_waited_for(state: PreemptionState, workload: Workload, units: VictimUn
     some = np.zeros(len(units), dtype=np.bool_)
     some[units.of[goes[units.slots]]] = True
     return units.some(some)
+
+
+def in_whose_place(
+    state: PreemptionState,
+    workload: Workload,
+    needs: Sequence[PodSetRequest],
+    priority: int,
+    victims: Iterable[PodRecord],
+) -> list[PodRecord]:
+    """Return the overdue pods in whose place others leave, or may have been told to, for a workload.
+
+    Args:
+        state: The engine's memory.
+        workload: Who waits; nobody leaves so for it where it has not made another choice.
+        needs: Its pods that wait.
+        priority: That of its pods.
+        victims: Who leaves for it, and is not among them.
+
+    Returns:
+        Those of lower priority where one of its pods could run if the node were empty, those first that should have
+        left the longest.
+    """
+    if workload.key not in state.nominations.chose_again:
+        return []
+    columns, waited_for = state.cluster.pod_columns, {pod.key for pod in victims}
+    could_run = np.zeros(len(state.cluster.nodes), dtype=np.bool_)
+    for need in needs:
+        could_run |= _could_run(state, workload, need.pod_class)
+    leaving = columns.leaving & (columns.row >= 0) & (columns.priority < priority) & could_run[columns.row]
+    late = overdue_among(state, columns.at(np.flatnonzero(leaving)))
+    return sorted((pod for pod in late if pod.key not in waited_for), key=lambda pod: (pod.leaves_by, pod.key))
+
+
+def _could_run(state: PreemptionState, workload: Workload, pod_class: PodClass) -> Mask:
+    """Return bool[rows]: the nodes where a pod could run if nobody else did, as far as the node itself tells."""
+    nodes = state.cluster.nodes
+    profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
+    room = (nodes.allocatable >= nodes.vector(pod_class.requests)).all(axis=1)
+    return np.asarray(static_filter_result(pod_class, nodes, NO_FLAVOR, profile).mask & room, dtype=np.bool_)
 
 
 def restore_choice(state: PreemptionState, workload: Workload) -> None:

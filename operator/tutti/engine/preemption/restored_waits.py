@@ -42,8 +42,10 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
         nominations.begin_nomination(state, workload.key, nomination)
     elif victims:
         leaving = {pod.key: pod.uid for pod in victims}
-        why = wait_for_victims(state, workload, victims, len(spots), until)
+        late = overdue.in_whose_place(state, workload, needs, priority, victims)
+        why = wait_for_victims(state, workload, victims, len(spots), until, late)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
+        found.in_place_of = [pod.key for pod in late]
         nominations.begin_nomination(state, workload.key, found, began=-math.inf)  # who knows which victim hung then
 
 

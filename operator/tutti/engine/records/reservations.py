@@ -117,6 +117,7 @@ class Nomination:
         overdue_at: When the first of its victims is overdue that was not when it was begun, Unix seconds; infinity
             where nobody is looked for in their place.
         anew: Whether its workload is to look for others, while the room is held that it has come to.
+        in_place_of: The overdue pods in whose place its victims leave; any of them may have left since.
     """
 
     priority: int
@@ -135,6 +136,7 @@ class Nomination:
     began: float = 0.0
     overdue_at: float = math.inf
     anew: bool = False
+    in_place_of: Sequence[PodKey] = ()
 
     @property
     def nodes(self) -> list[str]:

@@ -152,12 +152,16 @@ class LeavingPod(msgspec.Struct, frozen=True, rename="camel"):
         name: With its namespace, or its uid alone where the name may not be told.
         leaves_by: When its grace period is over, Unix seconds; None where it has not been told to leave yet.
         finalizers: What keeps its object after it has ended.
+        overdue: Whether it should have left longer ago than victimsOverdueSeconds.
+        replaced: Whether others leave in its place, because it is overdue.
     """
 
     name: str
     node: str
     leaves_by: float | None = None
     finalizers: tuple[str, ...] = ()
+    overdue: bool = False
+    replaced: bool = False
 
 
 class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
