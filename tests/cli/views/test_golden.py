@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.views.golden import FOLDER, VIEWS
 from tests.cli.views.staging import called
+from tutti.cli.views.command_line import there_are
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -47,6 +48,11 @@ def test_a_resource_that_no_node_offers_is_told(kubeconfig):
     assert (
         answer.output == "tutti top nodes: no node offers nvidia.com/gqu; there is: cpu, memory, nvidia.com/gpu, pods\n"
     )
+
+
+def test_of_many_that_there_are_the_first_are_told():
+    assert there_are({f"r{number:03d}" for number in range(300)}).endswith(", r018, r019 and 280 more")
+    assert there_are([]) == "none"
 
 
 def test_where_models_alone_are_wanted_programs_are_told_no_nodes_either(kubeconfig):

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -21,6 +21,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 
+from tutti.api.messages import listed
 from tutti.api.problems import ConfigurationError
 from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.terminal import Terminal, echo
@@ -39,6 +40,8 @@ from tutti.kube.resources import NODES, APIResource
 
 _PATIENCE_SECONDS = 3.0
 """A shell that waits longer seems to hang."""
+_NAMED = 20
+"""How many names an error has of those that there are."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -216,6 +219,11 @@ def fail(message: str, code: int = USAGE) -> NoReturn:
     context = click.get_current_context()
     echo(f"{context.command_path}: {message}", err=True)
     context.exit(code)
+
+
+def there_are(known: Collection[str]) -> str:
+    """Return what there is of which something else was asked for: the first by name, and how many more."""
+    return listed(sorted(known), len(known), _NAMED) or "none"
 
 
 def read_manifest(filename: str) -> str:

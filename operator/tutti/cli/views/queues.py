@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, there_are, view
 from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_members, degraded_of, quota_amounts
 from tutti.cli.views.drawing import BAD, QUIET, WAITS, WIDE, PageWidth, ago, amount, table
 from tutti.cli.views.gangs import Why
@@ -239,7 +239,7 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
     known = {use.resource for root in roots for use in root.uses}
     if known and not known.issuperset(resources):
         lacking = ", ".join(sorted(set(resources) - known))
-        fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known))}", NO)
+        fail(f"no queue has quota of {lacking}; there is: {there_are(known)}", NO)
     chosen = set(resources) or (not everything and set(accelerators(roots))) or known
     if name is None:
         way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
@@ -248,8 +248,7 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
     engine.decide(asked.at)
     found = queue_details(engine.state, name)
     if found is None:
-        there = ", ".join(sorted(engine.state.ledger.tree.queues)) or "none"
-        fail(f"there is no ClusterQueue {name}; there are: {there}", NO)
+        fail(f"there is no ClusterQueue {name}; there are: {there_are(engine.state.ledger.tree.queues)}", NO)
     way.show(found, lambda page: draw_details(found, chosen, asked.at, page))
     waiting = (*found.waiting, *found.checking)
     note_other_settings(asked, [((one.kind, one.namespace, one.name), one.gate, one.reason) for one in waiting])

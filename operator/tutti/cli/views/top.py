@@ -7,7 +7,7 @@ import time
 import click
 
 from tutti.cli.grouping import CommandGroup
-from tutti.cli.views.command_line import NO, ViewOptions, fail, view
+from tutti.cli.views.command_line import NO, ViewOptions, fail, there_are, view
 from tutti.cli.views.nodes import devices, draw_top, models_of, offered, top
 from tutti.cli.views.plugin_costs import draw_costs, plugin_costs
 
@@ -31,7 +31,7 @@ def nodes(way: ViewOptions, *, resources: tuple[str, ...], label: str | None, mo
     known = offered(state)
     lacking = sorted({*resources} - {*known})
     if known and lacking and not found.unreadable:  # these may be what offers it, and the answer says what is wrong
-        fail(f"no node offers {', '.join(lacking)}; there is: {', '.join(known)}", NO)
+        fail(f"no node offers {', '.join(lacking)}; there is: {there_are(known)}", NO)
     told = models_of(found) if models else found
     way.show(told, lambda page: draw_top(told, page))
 
