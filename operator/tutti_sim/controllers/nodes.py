@@ -87,8 +87,8 @@ def stays(taints: Iterable[Json], tolerations: Iterable[Json]) -> float | None:
 log = structlog.get_logger()
 
 
-MONITOR_GRACE_SECONDS = 40.0
-"""How long a node may be silent (kube-controller-manager, --node-monitor-grace-period)."""
+MONITOR_GRACE_SECONDS = 50.0
+"""How long a node may be silent (kube-controller-manager 1.36, default of --node-monitor-grace-period)."""
 
 LOST = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 SILENT = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
