@@ -142,7 +142,8 @@ class Day:
         with _gone(HTTPStatus.UNPROCESSABLE_ENTITY):  # who is being deleted gets no finalizer any more
             core.patch_namespaced_pod(pod, namespace, {"metadata": {"finalizers": [HELD]}})
             core.delete_namespaced_pod(pod, namespace)
-        return f"{pod} is deleted, and somebody's finalizer keeps it"
+            return f"{pod} is deleted, and somebody's finalizer keeps it"
+        return ""
 
     def has_all_let_go(self) -> str:
         held = [pod.metadata.name for pod in self.story.pods("crew") if HELD in (pod.metadata.finalizers or [])]

@@ -157,16 +157,17 @@ def test_a_victim_that_only_a_finalizer_holds_makes_room_where_it_was(story: Sto
         pytest.skip("nobody here says that a pod has ended")
     high = story.priority_class("high", 1000)
     story.start_operator()
-    for number in range(4):
-        story.pod(f"low-{number}", gpus=2, grace=1)
-        story.core.patch_namespaced_pod(f"low-{number}", story.namespace, {"metadata": {"finalizers": [KEPT]}})
-    story.wait(lambda: len(story.where("low")) == 4, "every GPU to be in use")
+    try:
+        for number in range(4):
+            story.pod(f"low-{number}", gpus=2, grace=1)
+            story.core.patch_namespaced_pod(f"low-{number}", story.namespace, {"metadata": {"finalizers": [KEPT]}})
+        story.wait(lambda: len(story.where("low")) == 4, "every GPU to be in use")
+        story.pod("urgent", gpus=2, priority_class=high)
+        story.wait(lambda: story.node_of("urgent"), "it to be bound", SOON)
 
-    story.pod("urgent", gpus=2, priority_class=high)
-
-    story.wait(lambda: story.node_of("urgent"), "it to be bound", SOON)
-    (victim,) = leaving(story, "low")
-    assert victim.spec.node_name == story.node_of("urgent")
-    assert victim.metadata.finalizers == [KEPT]
-    for number in range(4):
-        story.core.patch_namespaced_pod(f"low-{number}", story.namespace, {"metadata": {"finalizers": None}})
+        (victim,) = leaving(story, "low")
+        assert victim.spec.node_name == story.node_of("urgent")
+        assert victim.metadata.finalizers == [KEPT]
+    finally:  # else they outlive the namespace
+        for pod in story.pods("low"):
+            story.core.patch_namespaced_pod(pod.metadata.name, story.namespace, {"metadata": {"finalizers": None}})

@@ -34,10 +34,10 @@ import json, os, signal, socket, sys
 asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
 with socket.socket(socket.AF_UNIX) as forking:
     forking.connect(os.path.join(os.path.dirname(sys.argv[0]), "forking"))
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: forking.send(bytes([number])))
     socket.send_fds(forking, [len(asked).to_bytes({_LENGTH.size})], [0, 1, 2])
     forking.sendall(asked)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # what is sent earlier would be read as what is asked
+        signal.signal(number, lambda number, _: forking.send(bytes([number])))
     said = forking.recv({_CODE.size})
 code = int.from_bytes(said, signed=True) if said else {_FAILED}
 if code < 0:
@@ -57,9 +57,11 @@ def forked_commands(folder: Path) -> Iterator[Path]:
     with _Forking(str(folder / "forking"), _Call) as forking:
         serving = threading.Thread(target=forking.serve_forever)
         serving.start()
-        yield folder
-        forking.shutdown()
-        serving.join()
+        try:
+            yield folder
+        finally:  # else the process that serves would not end
+            forking.shutdown()
+            serving.join()
 
 
 class _Forking(socketserver.ThreadingUnixStreamServer):
