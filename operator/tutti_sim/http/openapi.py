@@ -122,7 +122,7 @@ class Builder:
     def _field(self, owner: str, field: str, kind: str, group: str) -> Json:
         place = f"{owner}.{field}"
         if kind[0] == "[":
-            schema: Json = {"type": "array", "items": self._field(owner, "", kind[1:-1], group)}
+            schema: Json = {"type": "array", "items": self._field(owner, field, kind[1:-1], group)}
             keys = markers.item_keys(owner, field)
             if keys and keys[0]:
                 schema["x-kubernetes-patch-merge-key"] = keys[0]
@@ -138,6 +138,8 @@ class Builder:
             return {"type": "object", "additionalProperties": self._field(owner, "", kind[1:-1], group)}
         if place in markers.INT_OR_STRING:
             return {"type": "string", "format": "int-or-string"}
+        if kind == "int" and markers.is_long(owner, field):
+            return {"type": "integer", "format": "int64"}
         if kind in SCALARS:
             return dict(SCALARS[kind])
         reference = {"$ref": self._prefix + self.add(kind, group)}

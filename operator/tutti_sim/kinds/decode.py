@@ -122,19 +122,19 @@ def _mismatch(value: Any, owner: str, path: str, expected: str) -> DecodeError:
     return DecodeError(f"json: cannot unmarshal {have} into Go struct field {owner}.{place} of type {expected}")
 
 
-def _go_type(kind: str) -> str:
+def _go_type(owner: str, field: str, kind: str) -> str:
     if kind[0] == "[":
-        return "[]" + _go_type(kind[1:-1])
+        return "[]" + _go_type(owner, field, kind[1:-1])
     if kind[0] == "{":
-        return "map[string]" + _go_type(kind[1:-1])
+        return "map[string]" + _go_type(owner, field, kind[1:-1])
+    if kind == "int" and markers.is_long(owner, field):
+        return "int64"
     return GO_TYPES.get(kind, "v1." + kind)
 
 
 def _scalar(kind: str, owner: str, field: str) -> Decoder:
     accepted: tuple[type, ...] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}[kind]
-
-    go_type = "int64" if kind == "int" and markers.is_long(owner, field) else GO_TYPES[kind]
-
+    go_type = _go_type(owner, field, kind)
     bound = 1 << (63 if go_type == "int64" else 31)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
@@ -197,24 +197,26 @@ ZEROS: dict[str, Any] = {"str": "", "int": 0, "bool": False}
 LEAVES: dict[str, Decoder] = {"any": _any, "time": _time, "micro": _micro, "bytes": _bytes, "quantity": _quantity}
 
 
-def _list(item: Decoder, owner: str, kind: str) -> Decoder:
+def _list(item: Decoder, owner: str, field: str, kind: str) -> Decoder:
     zero: Any = "" if kind == "[str]" else {} if kind[1:-1] in TABLE else None
+    go_type = _go_type(owner, field, kind)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not list:
-            raise _mismatch(value, owner, path, _go_type(kind))
+            raise _mismatch(value, owner, path, go_type)
         items = ((f"{path}[{index}]", zero if entry is None else entry) for index, entry in enumerate(value))
         return [item(entry, place, notes) for place, entry in items if entry is not None]
 
     return decode
 
 
-def _map(item: Decoder, owner: str, kind: str, zero: Any) -> Decoder:
+def _map(item: Decoder, owner: str, field: str, kind: str, zero: Any) -> Decoder:
     """A decoder of maps; `zero` is what null stands for in them, None where such entries are dropped."""
+    go_type = _go_type(owner, field, kind)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, owner, path, _go_type(kind))
+            raise _mismatch(value, owner, path, go_type)
         found = {key: zero if entry is None else item(entry, f"{path}.{key}", notes) for key, entry in value.items()}
         return found if zero is not None else {key: entry for key, entry in found.items() if entry is not None}
 
@@ -286,11 +288,12 @@ _STRUCTS: dict[str, _Struct] = {}
 def _compiled(kind: str, owner: str, field: str) -> Decoder:
     place = f"{owner}.{field}"
     if kind[0] == "[":
-        return _list(_compiled(kind[1:-1], owner, ""), owner, kind)
+        return _list(_compiled(kind[1:-1], owner, field), owner, field, kind)
     if kind == "{str}" and field in markers.QUANTITY_MAPS:
-        return _map(_quantity, owner, kind, "0")
+        return _map(_quantity, owner, field, kind, "0")
     if kind[0] == "{":
-        return _map(_compiled(kind[1:-1], owner, ""), owner, kind, "" if kind in ("{str}", "{bytes}") else None)
+        zero = "" if kind in ("{str}", "{bytes}") else None
+        return _map(_compiled(kind[1:-1], owner, ""), owner, field, kind, zero)
     if place in markers.INT_OR_STRING:
         return _int_or_string(owner)
     if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:

@@ -32,8 +32,8 @@ QUANTITIES = frozenset(
         "ResourceFieldSelector.divisor",
         "CSIStorageCapacity.capacity",
         "CSIStorageCapacity.maximumVolumeSize",
-        "CapacityRequestPolicy.",
         "CapacityRequestPolicy.default",
+        "CapacityRequestPolicy.validValues",
         "CapacityRequestPolicyRange.max",
         "CapacityRequestPolicyRange.min",
         "CapacityRequestPolicyRange.step",
@@ -204,15 +204,6 @@ ATOMIC = frozenset(
 REPLACED = frozenset({"PodDisruptionBudgetSpec.selector"})
 ATOMIC_FIELDS = frozenset({"PodSpec.nodeSelector", "ServiceSpec.selector", "PersistentVolumeClaimSpec.dataSource"})
 
-
-def item_keys(owner: str, field: str) -> tuple[str, tuple[str, ...]] | None:
-    """The merge key and the map keys of a list field; None where the list is atomic."""
-    found = _ITEM_KEYS.get(f"{owner}.{field}")
-    if found is None and field == "conditions":
-        return ("type", ("type",))
-    return found
-
-
 # Objects that Go holds by value: they are in an object from its beginning, also where nobody has set anything in them.
 _BY_VALUE: Mapping[str, frozenset[str]] = {
     "AllocationResult": frozenset(["devices"]),
@@ -240,6 +231,7 @@ _BY_VALUE: Mapping[str, frozenset[str]] = {
     "VolumeAttachmentSpec": frozenset(["source"]),
 }
 _ALWAYS = frozenset(["metadata", "spec", "status"])
+# Whole numbers of 64 bits; all others have 32.
 _INT64 = frozenset(
     [
         "CSIDriverSpec.nodeAllocatableUpdatePeriodSeconds",
@@ -248,6 +240,7 @@ _INT64 = frozenset(
         "CronJobSpec.startingDeadlineSeconds",
         "DeleteOptions.gracePeriodSeconds",
         "DeviceAttribute.int",
+        "DeviceAttribute.ints",
         "DeviceSubRequest.count",
         "ExactDeviceRequest.count",
         "JSONSchemaProps.maxItems",
@@ -257,6 +250,9 @@ _INT64 = frozenset(
         "JSONSchemaProps.minLength",
         "JSONSchemaProps.minProperties",
         "JobSpec.activeDeadlineSeconds",
+        "LinuxContainerUser.gid",
+        "LinuxContainerUser.uid",
+        "ListMeta.remainingItemCount",
         "NodeSwapStatus.capacity",
         "PodSpec.activeDeadlineSeconds",
         "ResourcePool.generation",
@@ -266,6 +262,7 @@ _INT64 = frozenset(
 )
 _INT64_NAMES = frozenset(
     [
+        "defaultUser",
         "deletionGracePeriodSeconds",
         "expirationSeconds",
         "fsGroup",
@@ -273,10 +270,20 @@ _INT64_NAMES = frozenset(
         "observedGeneration",
         "runAsGroup",
         "runAsUser",
+        "supplementalGroups",
         "terminationGracePeriodSeconds",
         "tolerationSeconds",
+        "user",
     ]
 )
+
+
+def item_keys(owner: str, field: str) -> tuple[str, tuple[str, ...]] | None:
+    """The merge key and the map keys of a list field; None where the list is atomic."""
+    found = _ITEM_KEYS.get(f"{owner}.{field}")
+    if found is None and field == "conditions":
+        return ("type", ("type",))
+    return found
 
 
 def by_value(owner: str) -> frozenset[str]:
@@ -285,5 +292,5 @@ def by_value(owner: str) -> frozenset[str]:
 
 
 def is_long(owner: str, field: str) -> bool:
-    """Whether a whole number has 64 bits, and not 32."""
+    """Whether a whole number, or each of a list, has 64 bits, and not 32."""
     return field in _INT64_NAMES or f"{owner}.{field}" in _INT64
