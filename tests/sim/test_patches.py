@@ -1,5 +1,7 @@
 """Strategic merge, field sets, and server-side apply."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,92 @@ def test_patches_leave_their_target_alone():
     strategic.operations(target, [{"op": "remove", "path": "/spec/containers/0"}])
 
     assert target == containers(("a", "1"))
+
+
+def refused(target, *steps):
+    """The code and the message that a JSON patch is refused with."""
+    with pytest.raises(ApiError) as error:
+        strategic.operations(target, list(steps))
+    return error.value.code, error.value.message
+
+
+APPLIES_NOT = (422, "the server rejected our request due to an error in our request")
+
+
+def test_copies_are_bounded_as_by_a_real_server():
+    labels = {"labels": {"x": "y" * 1000}, "annotations": {}}
+    double = [{"op": "copy", "from": "/metadata", "path": f"/metadata/annotations/a{n}"} for n in range(17)]
+
+    assert refused({"metadata": labels}, *double) == APPLIES_NOT
+
+
+def test_copies_are_bounded_to_the_byte():
+    half = "x" * (strategic.COPIED_BYTES // 2 - 2)  # and its quotes
+    copy = {"op": "copy", "from": "/data/a", "path": "/data/b"}
+
+    assert strategic.operations({"data": {"a": half}}, [copy, copy]) == {"data": {"a": half, "b": half}}
+    assert refused({"data": {"a": half, "c": 1}}, copy, copy, {**copy, "from": "/data/c"}) == APPLIES_NOT
+
+
+def test_operations_are_counted():
+    step = {"op": "test", "path": "/a", "value": 1}
+
+    assert strategic.operations({"a": 1}, [step] * 10_000) == {"a": 1}
+    assert refused({"a": 1}, *[step] * 10_001) == (
+        413,
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001",
+    )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "test", "path": "", "value": None},
+        {"op": "test", "path": "", "value": {}},
+        {"op": "test", "path": ""},
+        {"op": "copy", "from": "", "path": "/b"},
+        {"op": "move", "from": "", "path": "/b"},
+        {"op": "copy", "from": "/a", "path": ""},
+        {"op": "add", "path": "", "value": {}},
+        {"op": "remove", "path": ""},
+        {"op": "replace", "path": "", "value": 1},
+        {"op": "replace", "path": ""},
+        {"op": "copy", "from": "/b/c", "path": "/d"},
+        {"op": "copy", "path": "/d"},
+        {"op": "copy", "from": "/a"},
+        None,
+    ],
+)
+def test_what_does_not_apply(step):
+    assert refused({"a": 1}, step) == APPLIES_NOT
+
+
+def test_the_whole_document_is_tested_and_replaced():
+    steps = [{"op": "test", "path": "", "value": {"a": 1}}, {"op": "replace", "path": "", "value": {"b": 2}}]
+
+    assert strategic.operations({"a": 1}, steps) == {"b": 2}
+
+
+def test_copies_of_one_value_are_apart():
+    steps = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/x", "value": 1}]
+
+    assert strategic.operations({"a": {}}, steps) == {"a": {}, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ({"op": "add"}, "cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+        ("x", "cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
+        ([1], "cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+        ([{"op": "test", "path": "/a", "value": 1}, []], "unmarshal array into Go value of type handlers.jsonPatchOp"),
+    ],
+)
+def test_what_is_no_patch(patch, message):
+    with pytest.raises(ApiError, match=re.escape(message)) as error:
+        strategic.operations({"a": 1}, patch)
+
+    assert error.value.code == 400
 
 
 DOCUMENTS = st.recursive(

@@ -23,6 +23,7 @@ from tutti_sim.meta.errors import (
     method_not_allowed,
     no_such_resource,
     qualified_resource,
+    too_large,
     unauthorized,
 )
 from tutti_sim.rest.backend import Backend
@@ -73,8 +74,7 @@ class ApiServer:
                 return self._other(incoming, segments)
             answer = await self._api(incoming, segments)
         except web.HTTPRequestEntityTooLarge:
-            text = f"Request entity too large: limit is {BODY_LIMIT}"
-            answer = rendering.failure(ApiError(413, "RequestEntityTooLarge", text))
+            answer = rendering.failure(too_large(f"limit is {BODY_LIMIT}"))
         except ApiError as error:
             answer = rendering.failure(error)
         for settled in self._backend.settle:

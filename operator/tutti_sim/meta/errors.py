@@ -198,6 +198,11 @@ def modified(plural: str, group: str, name: str) -> ApiError:
     return conflict(plural, group, name, text)
 
 
+def too_large(message: str) -> ApiError:
+    """413: more is asked for in one request than is done."""
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+
+
 def unsupported_media_type(accepted: str) -> ApiError:
     """415: the body's content type is not known here."""
     text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"

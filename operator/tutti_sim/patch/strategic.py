@@ -15,10 +15,11 @@ from enum import Enum, auto
 from typing import Any
 
 import jsonpatch
+import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import ApiError, bad_request
+from tutti_sim.meta.errors import GO_NAMES, ApiError, bad_request, too_large
 
 
 def merge_json(target: Any, patch: Any) -> Any:
@@ -34,36 +35,78 @@ def merge_json(target: Any, patch: Any) -> Any:
     return result
 
 
+# How much kube-apiserver lets a JSON patch do: its operations, and the bytes of JSON that its copies add up to.
+OPERATIONS = 10_000
+COPIED_BYTES = 3 << 20
+
+
 def operations(target: Json, patch: Any) -> Json:
-    """The target with a JSON patch applied; ApiError 400 when it is no patch, 422 when it does not apply."""
-    if not isinstance(patch, list):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
-        )
+    """The target with a JSON patch applied.
+
+    Raises:
+        ApiError: 400 when it is no patch, 413 when it has too many operations, 422 when it does not apply.
+    """
+    result: Json = copy.deepcopy(target)
+    copied = 0
     try:
-        result: Json = copy.deepcopy(target)
-        for step in patch:
-            result = jsonpatch.apply_patch(result, [_as_meant(step, result)], in_place=True)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError, AttributeError):
-        text = "the server rejected our request due to an error in our request"
-        raise ApiError(422, "Invalid", text, details={}) from None
+        for step in _steps(patch):
+            meant, size = _as_meant(step, result)
+            copied += size
+            if copied > COPIED_BYTES:
+                raise _applies_not()
+            result = jsonpatch.apply_patch(result, meant, in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError, AttributeError, RecursionError):
+        raise _applies_not() from None
     return result
 
 
-def _as_meant(step: Json, target: Json) -> Json:
-    """An operation as the API server's library takes it: what is missing from an object is null, and can be replaced.
+def _applies_not() -> ApiError:
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
+
+
+def _steps(patch: Any) -> list[Json]:
+    """The operations of a patch; ApiError 400 when it has something else, 413 when it has too many."""
+    if not isinstance(patch, list):
+        raise _no_patch(patch, "[]handlers.jsonPatchOp")
+    for step in patch:
+        if step is not None and not isinstance(step, dict):
+            raise _no_patch(step, "handlers.jsonPatchOp")
+    if len(patch) > OPERATIONS:
+        raise too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {len(patch)}")
+    return [step or {} for step in patch]
+
+
+def _no_patch(value: Any, expected: str) -> ApiError:
+    what = GO_NAMES.get(type(value), "value")
+    return bad_request(f"error decoding patch: json: cannot unmarshal {what} into Go value of type {expected}")
+
+
+def _as_meant(step: Json, target: Json) -> tuple[list[Json], int]:
+    """What the API server's library (evanphx/json-patch v4) does for an operation, and how many bytes it copies.
+
+    What is missing from an object is null, and can be replaced. The whole document can be tested and replaced only.
 
     Raises:
         JsonPointerException: A path leads nowhere.
     """
-    match step.get("op"):
-        case "replace" if _lacks(target, step["path"]):
-            return {**step, "op": "add"}
-        case "copy" if _lacks(target, step["from"]):
-            return {"op": "add", "path": step["path"], "value": None}
-        case "test" if step.get("value") is None and _lacks(target, step["path"]):
-            return {"op": "test", "path": "", "value": target}
-    return step
+    operation, path = step.get("op"), step["path"]
+    if path == "" and operation not in ("test", "replace"):
+        raise JsonPointerException("no place in the document")
+    match operation:
+        case "replace" if path == "":
+            if not isinstance(step["value"], dict | list):
+                raise JsonPointerException("no document")
+        case "replace" if _lacks(target, path):
+            return [{**step, "op": "add"}], 0
+        case "copy" | "move" if step["from"] == "":
+            raise JsonPointerException("no place in the document")
+        case "copy":
+            value = None if _lacks(target, step["from"]) else JsonPointer(step["from"]).resolve(target)
+            size = 0 if value is None else len(msgspec.json.encode(value))
+            return [{"op": "add", "path": path, "value": value}], size
+        case "test" if path and step.get("value") is None and _lacks(target, path):
+            return [], 0
+    return [step], 0
 
 
 def _lacks(target: Json, path: str) -> bool:
