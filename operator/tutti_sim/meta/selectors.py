@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from tutti_sim.meta import numbers
 from tutti_sim.meta.errors import bad_request
 from tutti_sim.meta.names import label_value, qualified_faults
 
@@ -20,7 +21,8 @@ Predicate = Callable[[Labels], bool]
 
 def parse_selector(text: str) -> Predicate | None:
     """A predicate over labels; None where every object matches. ApiError 400 when the text is malformed."""
-    return _parse(text) if text and not text.isspace() else None
+    text = text.strip(_BLANKS)
+    return _parse(text) if text else None
 
 
 @lru_cache(maxsize=1024)
@@ -31,7 +33,9 @@ def _parse(text: str) -> Predicate:
     return lambda labels: all(test(labels) for test in tests)
 
 
-_TOKEN = re.compile(r"[ \t\r\n]*(!=|==|[=!(),<>]|[^\s=!(),<>]+|$)")
+# What is neither blank nor a mark is part of a word, and so every text without blanks at its end is all tokens.
+_BLANKS = " \t\r\n"
+_TOKEN = re.compile(r"[ \t\r\n]*(!=|==|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _SPECIAL = frozenset(("", "=", "==", "!=", "!", "(", ")", ",", "<", ">"))
 _OPERATORS = frozenset(("in", "notin", "=", "==", "!=", "<", ">"))
 
@@ -40,7 +44,7 @@ class _Parser:
     """Reads requirements one after another, and refuses text in the words of apimachinery's labels.Parser."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [match[1] for match in _TOKEN.finditer(text.rstrip())]
+        self._tokens: list[str] = _TOKEN.findall(text)
         self._at = 0
 
     @property
@@ -134,7 +138,7 @@ def _compared(key: str, operator: str, values: list[str]) -> Predicate:
     errors = []
     numeric = operator in ("<", ">")
     for index, value in enumerate(values):
-        if numeric and not _INTEGER.fullmatch(value):
+        if numeric and not _is_integer(value):
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
             errors.append(f'values[{index}]: Invalid value: "{value}": {text}')
     for index, value in enumerate(values):
@@ -143,20 +147,25 @@ def _compared(key: str, operator: str, values: list[str]) -> Predicate:
     if errors:
         raise _malformed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
     if numeric:
-        return _numeric(key, operator, int(values[0]))
+        return _numeric(key, operator, numbers.integer(values[0]))
     chosen = frozenset(values)
     if operator in ("notin", "!="):
         return lambda labels: labels.get(key) not in chosen
     return lambda labels: labels.get(key) in chosen
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+def _is_integer(value: str) -> bool:
+    try:
+        numbers.integer(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _numeric(key: str, operator: str, limit: int) -> Predicate:
     def holds(labels: Labels) -> bool:
         try:
-            number = int(labels.get(key, ""))
+            number = numbers.integer(labels.get(key, ""))
         except ValueError:
             return False
         return number > limit if operator == ">" else number < limit
@@ -290,6 +299,8 @@ def _unescaped(value: str) -> str:
         escaped = char == "\\" and not escaped
         if not escaped:
             found += char
+    if escaped:
+        raise bad_request("invalid field selector: invalid escape sequence: \\")
     return found
 
 
