@@ -1,6 +1,7 @@
 """Whatever is asked of the server, it answers, and never with an error of its own."""
 
 import asyncio
+import base64
 import json
 import random
 
@@ -477,3 +478,34 @@ def test_another_token_opens_nothing(server, token):
 
 def test_it_listens_on_loopback_unless_told_otherwise(server):
     assert server.cluster.url.startswith("http://127.0.0.1:")
+
+
+def token(version):
+    """A continue token of a version, which is given as JSON."""
+    return base64.urlsafe_b64encode(f'{{"rv":{version},"start":["default","a"]}}'.encode()).decode().rstrip("=")
+
+
+PODS = "/api/v1/namespaces/default/pods"
+LONG_NUMBER = "9" * 400
+PARSED_NOT = "invalid syntax"
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        ({"resourceVersion": "\xb2"}, 400, PARSED_NOT),
+        ({"resourceVersion": LONG_NUMBER}, 400, "value out of range"),
+        ({"limit": "1_0"}, 400, PARSED_NOT),
+        ({"limit": "\u0661"}, 400, PARSED_NOT),
+        ({"timeoutSeconds": LONG_NUMBER}, 400, "value out of range"),
+        ({"timeoutSeconds": LONG_NUMBER, "watch": "1"}, 400, "value out of range"),
+        ({"resourceVersion": "\xb2", "watch": "1"}, 500, PARSED_NOT),
+        ({"resourceVersion": LONG_NUMBER, "watch": "1"}, 500, "value out of range"),
+        ({"continue": token("1e999")}, 400, "continue key is not valid"),
+        ({"continue": token('"\xb2"')}, 400, "continue key is not valid"),
+    ],
+)
+async def test_what_is_no_number_in_a_query_is_refused_in_go_s_words(api, query, code, message):
+    refused = await api.call("GET", PODS, status=code, **query)
+
+    assert message in refused["message"]

@@ -11,7 +11,7 @@ import msgspec
 
 from tutti_sim.http.rendering import Rendering, listing
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import Json, selectors
+from tutti_sim.meta import Json, numbers, selectors
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
@@ -112,13 +112,13 @@ def _watch_faults(match: str, initial: bool, query: Mapping[str, str]) -> list[F
 
 
 def number(version: str) -> int:
-    """A resource version as a number; ApiError 400 when it is none."""
+    """A resource version as a number, none as 0; ValueError says of the field what is wrong with it."""
     if not version:
         return 0
-    if not version.isdigit():
-        fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{version}": {fault}')
-    return int(version)
+    try:
+        return numbers.unsigned(version)
+    except ValueError as error:
+        raise ValueError(f'resourceVersion: Invalid value: "{version}": {error}') from None
 
 
 def token(rv: int, start: tuple[str, str]) -> str:
@@ -133,7 +133,7 @@ def read_token(text: str) -> tuple[int, tuple[str, str]]:
         raw = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
-    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError, OverflowError):
         text = "invalid continue token: continue key is not valid: unrecognized or malformed token"
         raise bad_request(text) from None
 
@@ -147,7 +147,11 @@ def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str,
         if version and version != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
     else:
-        asked, after = number(version), FIRST
+        after = FIRST
+        try:
+            asked = number(version)
+        except ValueError as error:
+            raise bad_request(f"invalid resource version: {error}") from None
     if asked > backend.store.revision:
         raise version_too_large(asked, backend.store.revision)
     exact = bool(cont) or query.get("resourceVersionMatch") == "Exact"

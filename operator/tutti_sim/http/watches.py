@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from tutti_sim.http.lists import Scope
+from tutti_sim.http.lists import Scope, number
 from tutti_sim.http.rendering import HttpRequest, Rendering, encode, for_aiohttp, partial, stored, table
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
@@ -94,17 +94,17 @@ async def stream(
     rendering: Rendering,
 ) -> web.StreamResponse:
     """Answer a watch until it times out, the client goes, or falls too far behind."""
-    version = query.get("resourceVersion", "")
-    if version and not version.isdigit():
-        fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise ApiError(500, "", f'resourceVersion: Invalid value: "{version}": {fault}')
+    try:
+        version = number(query.get("resourceVersion", ""))
+    except ValueError as error:  # kube-apiserver does not classify it where it is watched from
+        raise ApiError(500, "", str(error)) from None
     plan = _plan(query)
     collection = backend.collection(resource)
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
     response.enable_chunked_encoding()
     writer = Writer(resource, rendering, query.get("includeObject", "Metadata"))
     try:
-        subscription = _subscribe(backend, collection, where, int(version or 0), query)
+        subscription = _subscribe(backend, collection, where, version, query)
     except Compacted as error:
         await response.prepare(for_aiohttp(http))
         await response.write(error_line(expired(str(error))))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import Json, clock, names
+from tutti_sim.meta import Json, clock, names, numbers
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
@@ -70,9 +70,9 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     if raw is None or raw == "":
         return None
     try:
-        return int(raw)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{raw}": invalid syntax') from None
+        return numbers.integer(raw)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
 def write_call(query: Mapping[str, str], *, kind: str, user: User, agent: str, apply: bool = False) -> Call:
