@@ -198,3 +198,24 @@ async def test_no_node_is_nominated_for_a_pod_that_has_one(api):
         }
     ]
     await api.call("PATCH", f"{PODS}/p/status", {"status": {"nominatedNodeName": None, "phase": "Running"}})
+
+
+@pytest.mark.parametrize("options", [{"kind": ""}, {"kind": None}, {"kind": "DeleteOptions"}, {}])
+async def test_options_of_a_deletion_need_no_kind(api, options):
+    await api.create(PODS, pod())
+
+    assert (await api.call("DELETE", f"{PODS}/p", options))["metadata"]["name"] == "p"
+
+
+@pytest.mark.parametrize("kind", ["application/apply-patch+yaml", "text/plain"])
+async def test_a_scale_takes_no_patches_of_other_kinds(api, kind):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
+    await api.create(
+        path, {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}}
+    )
+
+    await api.call("PATCH", f"{path}/d/scale", {"spec": {"replicas": 2}}, kind=kind, status=415)
+    scaled = await api.call("PATCH", f"{path}/d/scale", {"spec": {"replicas": 2}}, kind=STRATEGIC)
+
+    assert scaled["spec"]["replicas"] == 2

@@ -16,7 +16,7 @@ from tutti_sim.http import rendering, request, writes
 from tutti_sim.http import rendering as rendering__
 from tutti_sim.http.rendering import Rendering
 from tutti_sim.http.request import Incoming, Target
-from tutti_sim.http.writes import transformer
+from tutti_sim.http.writes import NOT_APPLIED, check_patch, transformer
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock, selectors
 from tutti_sim.meta.errors import ApiError, bad_request, method_not_allowed, no_such_resource
@@ -130,6 +130,7 @@ class Subresources:
         kind = "PatchOptions" if incoming.http.method == "PATCH" else "UpdateOptions"
         call = write_call(incoming.query, kind=kind, user=incoming.user, agent=incoming.agent)
         if incoming.http.method == "PATCH":
+            check_patch(resource, incoming.content_type, among=NOT_APPLIED)
             changed = transformer(resource, incoming.content_type, await incoming.http.read())(shown)
         else:
             changed = await request.document(incoming)

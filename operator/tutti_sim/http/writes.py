@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from aiohttp import web
@@ -24,7 +25,8 @@ APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 OPERATIONS = "application/json-patch+json"
-PATCHES = (OPERATIONS, MERGE, STRATEGIC, *APPLY)
+NOT_APPLIED = (OPERATIONS, MERGE, STRATEGIC)
+PATCHES = (*NOT_APPLIED, *APPLY)
 BUILTIN_PATCHES = f"{OPERATIONS}, {MERGE}, {STRATEGIC}, application/apply-patch+yaml, application/apply-patch+cbor"
 CUSTOM_PATCHES = f"{OPERATIONS}, {MERGE}, application/apply-patch+yaml, application/apply-patch+cbor"
 
@@ -109,8 +111,7 @@ async def patch(
 ) -> web.Response:
     """Change an object, or its status, by a patch."""
     kind = incoming.content_type
-    if kind not in PATCHES or (kind == STRATEGIC and resource.custom):
-        raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
+    check_patch(resource, kind)
     call = write_call(
         incoming.query, kind="PatchOptions", user=incoming.user, agent=incoming.agent, apply=kind in APPLY
     )
@@ -124,19 +125,23 @@ async def patch(
     return answer_write(resource, version, rendering, call=call)
 
 
+def check_patch(resource: Resource, kind: str, *, among: Collection[str] = PATCHES) -> None:
+    """ApiError 415 for a kind of patch that is not among those that are taken here, or not for the resource."""
+    if kind not in among or (kind == STRATEGIC and resource.custom):
+        raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
+
+
 def transformer(resource: Resource, kind: str, data: bytes) -> write.Transform:
-    """The function that a patch is; ApiError 415 for a kind of patch that the resource does not take."""
+    """The function that a patch of a kind other than an apply patch is; ApiError 400 when it is malformed."""
     if kind == OPERATIONS:
         operations = request.from_json(data)
         return lambda obj: strategic.operations(obj, operations)
-    if kind == MERGE or (kind == STRATEGIC and not resource.custom):
-        change = request.from_json(data)
-        if not isinstance(change, dict):
-            raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
-        if kind == MERGE:
-            return lambda obj: dict(strategic.merge_json(obj, change))
-        return lambda obj: strategic.merge(obj, change, resource.codec.shape)
-    raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
+    change = request.from_json(data)
+    if not isinstance(change, dict):
+        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+    if kind == MERGE:
+        return lambda obj: dict(strategic.merge_json(obj, change))
+    return lambda obj: strategic.merge(obj, change, resource.codec.shape)
 
 
 async def _apply(
@@ -147,9 +152,7 @@ async def _apply(
         raise bad_request("invalid object type: apiVersion and kind must be set in an apply patch")
     request.require_objects(config, "metadata")
     meta = dict(config.get("metadata") or {})
-    named = meta.get("name")
-    if named and named != target.name:
-        raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({target.name})")
+    write.check_name(meta, target.name)
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     stated = {**config, "metadata": {**meta, "name": target.name}}

@@ -69,10 +69,10 @@ def _given(body: Any) -> Json:
     """The options of a body; those of the query are not looked at then."""
     if not isinstance(body, dict):
         raise bad_request(not_an_object(body))
-    kind = body.get("kind", "DeleteOptions")
-    if not isinstance(kind, str):
+    kind = body.get("kind")
+    if kind is not None and not isinstance(kind, str):
         raise bad_request(wrong_head("kind", kind))
-    if kind != "DeleteOptions":
+    if kind and kind != "DeleteOptions":
         scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
         raise bad_request(
             f'no kind "{kind}" is registered for version "{body.get("apiVersion", "v1")}" in scheme "{scheme}"'

@@ -79,12 +79,17 @@ def _check_place(obj: Json, namespace: str, name: str) -> None:
     meta = obj["metadata"]
     if meta.get("namespace") and meta["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if name and meta.get("name") and meta["name"] != name:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    if name:
+        check_name(meta, name)
+        meta["name"] = name
     if namespace:
         meta["namespace"] = namespace
-    if name:
-        meta["name"] = name
+
+
+def check_name(meta: Json, name: str) -> None:
+    """ApiError 400 where an object has another name than the path that it was sent to."""
+    if meta.get("name") and meta["name"] != name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
 
 
 def _require_name(meta: Json, name: str) -> None:
