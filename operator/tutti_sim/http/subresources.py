@@ -98,7 +98,7 @@ class Subresources:
         call = write_call(incoming.query, kind="UpdateOptions", user=incoming.user, agent=incoming.agent)
         body = await request.document(incoming)
         current = self._backend.get(resource, target.namespace, target.name)
-        wanted = write.decode(resource, body, call)
+        wanted, _ = write.decode(resource, body, call)
         obj = {**current.obj, "metadata": dict(current.obj["metadata"]), "spec": wanted.get("spec", {})}
         version = write.commit(self._backend, resource, current, obj, call)
         return writes.answer_write(resource, version, rendering, call=call)

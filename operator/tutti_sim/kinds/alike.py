@@ -74,6 +74,7 @@ class PodCodec(BuiltinCodec):
             return pod
         pod = super().decode({**body, "spec": {}}, notes)
         pod["spec"] = _with_values(_decode(read), spec)
+        notes.pattern = read
         return pod
 
 

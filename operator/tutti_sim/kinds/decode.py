@@ -96,12 +96,18 @@ def _list_shape(owner: str, field: str, kind: str) -> DocumentShape:
 
 
 class Notes:
-    """What a decoder noticed without refusing it: unknown fields, as warnings word them."""
+    """What a decoder noticed beside the object.
 
-    __slots__ = ("unknown",)
+    Attributes:
+        unknown: fields that it dropped, as warnings word them.
+        pattern: JSON that sets the same fields as the specification that was read; empty where none is known.
+    """
+
+    __slots__ = ("pattern", "unknown")
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
+        self.pattern = b""
 
 
 class DecodeError(Exception):

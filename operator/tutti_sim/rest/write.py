@@ -32,10 +32,11 @@ from tutti_sim.store.store import Exists
 Transform = Callable[[Json], Json]
 
 
-def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) -> Json:
-    """An object of the resource from a document; unknown fields are refused or warned of, as the call asks.
+def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) -> tuple[Json, bytes]:
+    """An object of the resource from a document, and the pattern that its specification was read by (`Notes`).
 
-    A document that a patch made is invalid where one that a client sent is malformed.
+    Unknown fields are refused or warned of, as the call asks. A document that a patch made is invalid where one that a
+    client sent is malformed.
     """
     if not isinstance(body, dict):
         raise bad_request(not_an_object(body))
@@ -58,7 +59,7 @@ def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) 
     if call.field_validation == "Warn":
         call.warnings.extend(notes.unknown)
     resource.strategy.default(obj)
-    return obj
+    return obj, notes.pattern
 
 
 def _check_kind(resource: Resource, body: Json) -> None:
@@ -100,13 +101,13 @@ def _require_name(meta: Json, name: str) -> None:
 
 async def create(backend: Backend, resource: Resource, namespace: str, body: Any, call: Call) -> Version:
     """Create an object from a document."""
-    obj = decode(resource, body, call)
+    obj, pattern = decode(resource, body, call)
     _check_place(obj, namespace, "")
-    return await insert(backend, resource, obj, call)
+    return await insert(backend, resource, obj, call, pattern=pattern)
 
 
-async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) -> Version:
-    """Create an object that is decoded and defaulted already."""
+async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *, pattern: bytes) -> Version:
+    """Create an object that is decoded and defaulted already; `pattern` is what its specification was read by."""
     strategy = resource.strategy
     namespace = obj["metadata"].get("namespace", "")
     write = Write(resource, namespace, obj["metadata"].get("name", ""), "CREATE", None, call)
@@ -123,7 +124,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
             manager=call.manager,
             api_version=resource.api_version,
             keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
-            pattern=strategy.pattern(obj),
+            pattern=pattern,
         )
     for plugin in backend.admission:
         plugin(backend, write, obj)
@@ -132,9 +133,8 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
         obj = await backend.hooks.mutate(write, obj)
         meta = obj["metadata"]
     strategy.prepare_create(obj)
-    pattern = strategy.pattern(obj)
     errors = metadata.validate_metadata(resource, meta)
-    errors.extend(strategy.validate_new(obj, pattern))
+    errors.extend(strategy.validate_new(obj, strategy.pattern(obj)))  # of what admission has made of it
     errors.extend(resource.codec.validate(obj, None))
     if errors:
         raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
@@ -167,12 +167,12 @@ async def replace(
 ) -> tuple[Version, bool]:
     """Put a document in place of an object; the result says whether it was created."""
     current = backend.collection(resource).get(namespace, name)
-    obj = decode(resource, body, call)
+    obj, pattern = decode(resource, body, call)
     _require_name(obj["metadata"], name)
     _check_place(obj, namespace, name)
     if current is None:
         if resource.strategy.create_on_update and not call.subresource:
-            return await insert(backend, resource, obj, call), True
+            return await insert(backend, resource, obj, call, pattern=pattern), True
         raise not_found(resource.plural, resource.group, name)
     given = obj["metadata"]
     if resource.strategy.needs_version and not given.get("resourceVersion"):
@@ -195,7 +195,7 @@ async def change(
         changed: Any = transform(source)
         if not isinstance(changed, dict) or not isinstance(changed.get("metadata") or {}, dict):
             raise bad_request("json: cannot unmarshal what the patch makes into an object with metadata")
-        obj = decode(resource, changed, call, patched=True)
+        obj, _ = decode(resource, changed, call, patched=True)
         _require_name(obj["metadata"], name)
         _check_place(obj, namespace, name)
         explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
