@@ -117,6 +117,11 @@ def test_the_whole_document_is_tested_and_replaced():
     assert strategic.operations({"a": 1}, steps) == {"b": 2}
 
 
+@pytest.mark.parametrize("patch", [None, []])
+def test_a_patch_of_no_operations_changes_nothing(patch):
+    assert strategic.operations({"a": 1}, patch) == {"a": 1}
+
+
 def test_copies_of_one_value_are_apart():
     steps = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/x", "value": 1}]
 
@@ -129,6 +134,8 @@ def test_copies_of_one_value_are_apart():
         ({"op": "add"}, "cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
         ("x", "cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
         ([1], "cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+        ([{"op": 1, "path": "/a"}], "cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
+        ([{"op": "test", "path": []}], "cannot unmarshal array into Go struct field jsonPatchOp.path of type string"),
         ([{"op": "test", "path": "/a", "value": 1}, []], "unmarshal array into Go value of type handlers.jsonPatchOp"),
     ],
 )

@@ -66,19 +66,25 @@ def _applies_not() -> ApiError:
 
 def _steps(patch: Any) -> list[Json]:
     """The operations of a patch; ApiError 400 when it has something else, 413 when it has too many."""
+    if patch is None:
+        return []
     if not isinstance(patch, list):
-        raise _no_patch(patch, "[]handlers.jsonPatchOp")
-    for step in patch:
-        if step is not None and not isinstance(step, dict):
-            raise _no_patch(step, "handlers.jsonPatchOp")
-    if len(patch) > OPERATIONS:
-        raise too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {len(patch)}")
-    return [step or {} for step in patch]
+        raise _no_patch(patch, "value of type []handlers.jsonPatchOp")
+    steps = [{} if step is None else step for step in patch]
+    for step in steps:
+        if not isinstance(step, dict):
+            raise _no_patch(step, "value of type handlers.jsonPatchOp")
+        for name in ("op", "path", "from"):
+            if not isinstance(step.get(name), str | None):
+                raise _no_patch(step[name], f"struct field jsonPatchOp.{name} of type string")
+    if len(steps) > OPERATIONS:
+        raise too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {len(steps)}")
+    return steps
 
 
 def _no_patch(value: Any, expected: str) -> ApiError:
     what = GO_NAMES.get(type(value), "value")
-    return bad_request(f"error decoding patch: json: cannot unmarshal {what} into Go value of type {expected}")
+    return bad_request(f"error decoding patch: json: cannot unmarshal {what} into Go {expected}")
 
 
 def _as_meant(step: Json, target: Json) -> tuple[list[Json], int]:
