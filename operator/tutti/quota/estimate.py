@@ -115,24 +115,24 @@ def estimate_starts(
     ends = sorted([*ends, *(_boundary(step, free.shape[1]) for step in steps)], key=_at)
     ends = [replace(end, taken=end.taken[:, asked]) for end in ends]
     line = [replace(one, pods=[replace(pods, requests=pods.requests[asked]) for pods in one.pods]) for one in line]
-    outlook = _Outlook(now, tree, free[:, asked], ends, steps)
+    timeline = _Timeline(now, tree, free[:, asked], ends, steps)
     out: list[float | None] = [None] * len(line)
     waiting = list(range(len(line)))
     least = [0] * len(line)
     while waiting:
-        found = _next(outlook, line, waiting[:1] if strict else waiting, least)
+        found = _next(timeline, line, waiting[:1] if strict else waiting, least)
         if found is None:
             break
         index, passed = found
-        out[index] = outlook.start(line[index], passed)
+        out[index] = timeline.start(line[index], passed)
         waiting.remove(index)
         least = [max(known, passed) for known in least]
-    outlook.begin_anew()
+    timeline.begin_anew()
     return out
 
 
 def _next(
-    outlook: _Outlook, line: Sequence[PendingWorkload], waiting: Sequence[int], least: list[int]
+    timeline: _Timeline, line: Sequence[PendingWorkload], waiting: Sequence[int], least: list[int]
 ) -> tuple[int, int] | None:
     """Return who starts next, and after how many ends; of several after the same end the first in line.
 
@@ -143,8 +143,8 @@ def _next(
     for index in waiting:
         if best is not None and least[index] >= best[1]:
             continue
-        least[index] = outlook.ends_needed(line[index], least[index])
-        if least[index] <= len(outlook.ends) and (best is None or least[index] < best[1]):
+        least[index] = timeline.ends_needed(line[index], least[index])
+        if least[index] <= len(timeline.ends) and (best is None or least[index] < best[1]):
             best = index, least[index]
     return best
 
@@ -158,7 +158,7 @@ class _Taken(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Outlook:
+class _Timeline:
     """Quota and nodes after the first so many ends.
 
     Attributes:

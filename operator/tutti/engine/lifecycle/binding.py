@@ -238,20 +238,20 @@ def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     if not state.cluster.nodes.volumes.pledges:
         return {}
     starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
-    outlook = _progress_of(state, workload)
-    if outlook.failed:
-        _give_up_volumes(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
-        return None if starts else outlook.unready
-    if outlook.unasked:
-        for pledge in outlook.unasked:
+    progress = _progress_of(state, workload)
+    if progress.failed:
+        _give_up_volumes(state, workload, list(progress.failed), next(iter(progress.failed.values())))
+        return None if starts else progress.unready
+    if progress.unasked:
+        for pledge in progress.unasked:
             _ask_for_claim(state, pledge)
-            outlook.waiting["/".join(pledge.claim)] = None
+            progress.waiting["/".join(pledge.claim)] = None
         wait_for_claims(state, workload)
-    if outlook.unready and starts:
+    if progress.unready and starts:
         transit(workload, Transition.RESERVE)
-        explain(workload, _waits_for_volumes(state, workload, outlook))
+        explain(workload, _waits_for_volumes(state, workload, progress))
         return None
-    return outlook.unready
+    return progress.unready
 
 
 def awaits_volumes(state: LifecycleState, workload: Workload) -> bool:
@@ -261,10 +261,10 @@ def awaits_volumes(state: LifecycleState, workload: Workload) -> bool:
 
 def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
-    outlook = _progress_of(state, workload)
-    late = len(outlook.waiting)
-    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {listed(outlook.waiting, late, CLAIMS_NAMED)}"
-    _give_up_volumes(state, workload, list(outlook.unready), why)
+    progress = _progress_of(state, workload)
+    late = len(progress.waiting)
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {listed(progress.waiting, late, CLAIMS_NAMED)}"
+    _give_up_volumes(state, workload, list(progress.unready), why)
 
 
 def _progress_of(state: LifecycleState, workload: Workload) -> ClaimProgress:
@@ -332,14 +332,14 @@ def _give_up_volumes(state: LifecycleState, workload: Workload, members: list[Po
     state.announce(workload, "Warning", "VolumeBindingFailed", text)
 
 
-def _waits_for_volumes(state: LifecycleState, workload: Workload, outlook: ClaimProgress) -> Explanation:
+def _waits_for_volumes(state: LifecycleState, workload: Workload, progress: ClaimProgress) -> Explanation:
     seconds = claim_seconds(state, workload)
-    count = len(outlook.waiting)
+    count = len(progress.waiting)
     return Explanation(
         Gate.PERMIT,
         "WaitingForVolumes",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being bound: {listed(outlook.waiting, count, CLAIMS_NAMED)} "
+        f"{agreeing(count, IS)} being bound: {listed(progress.waiting, count, CLAIMS_NAMED)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )

@@ -74,7 +74,7 @@ def user_of(state: LifecycleState, member: Member, key: ClaimKey) -> Consumer:
     return groups.consumer(pod.key, pod.uid, pod.device_uses, key)
 
 
-def outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
+def device_progress_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
     """Look how far the claims of reserved members have come."""
     out = DeviceProgress()
     devices, writes, unasked, unready = state.cluster.nodes.devices, state.device_writes, out.unasked, out.unready

@@ -22,7 +22,13 @@ from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
-from tutti.engine.lifecycle.claim_progress import DeviceProgress, Untouched, claims_of_member, outlook_of, user_of
+from tutti.engine.lifecycle.claim_progress import (
+    DeviceProgress,
+    Untouched,
+    claims_of_member,
+    device_progress_of,
+    user_of,
+)
 from tutti.engine.lifecycle.device_release import free_claim, free_group_claims, is_being_freed, is_free_of_others
 from tutti.engine.lifecycle.extended_claims import ask_to_make, ask_to_tell
 from tutti.engine.lifecycle.phases import Transition, explain, transit
@@ -49,37 +55,37 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     if not state.cluster.nodes.devices.promises:
         return {}
     starts = workload.phase in (_WAITING, _RESERVED)
-    outlook = outlook_of(state, workload)
-    if outlook.failed:
-        _give_up_devices(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
-        return None if starts else outlook.unready
+    progress = device_progress_of(state, workload)
+    if progress.failed:
+        _give_up_devices(state, workload, list(progress.failed), next(iter(progress.failed.values())))
+        return None if starts else progress.unready
     now = datetime.fromtimestamp(int(state.now), UTC)
-    _ask_all(state, outlook, now)
-    outlook.waiting.update(dict.fromkeys(outlook.unasked))
-    if outlook.unasked:
+    _ask_all(state, progress, now)
+    progress.waiting.update(dict.fromkeys(progress.unasked))
+    if progress.unasked:
         wait_for_claims(state, workload)
         if state.cluster.nodes.devices.quota:
             state.touch(workload.key)  # it is known now which of several ways is charged
-    if outlook.unready and starts:
+    if progress.unready and starts:
         if workload.deadline is None:  # it waits for what another has asked for
             wait_for_claims(state, workload)
         transit(workload, Transition.RESERVE)
-        explain(workload, _waits_for_devices(state, workload, outlook))
+        explain(workload, _waits_for_devices(state, workload, progress))
         return None
-    return outlook.unready
+    return progress.unready
 
 
 def awaits_devices(state: LifecycleState, workload: Workload) -> bool:
     """Whether something has been asked for the claims of a workload that is not there yet."""
-    return bool(state.cluster.nodes.devices.promises) and bool(outlook_of(state, workload).waiting)
+    return bool(state.cluster.nodes.devices.promises) and bool(device_progress_of(state, workload).waiting)
 
 
 def time_out_devices(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose devices did not get ready in time, and try again later."""
-    outlook = outlook_of(state, workload)
-    late = len(outlook.waiting)
-    why = f"the devices of {counted(late, 'claim')} were not ready in time: {_named(outlook)}"
-    _give_up_devices(state, workload, list(outlook.unready), why)
+    progress = device_progress_of(state, workload)
+    late = len(progress.waiting)
+    why = f"the devices of {counted(late, 'claim')} were not ready in time: {_named(progress)}"
+    _give_up_devices(state, workload, list(progress.unready), why)
 
 
 def free_unavailable(state: LifecycleState, workload: Workload) -> None:
@@ -105,11 +111,11 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
                 break
 
 
-def _ask_all(state: LifecycleState, outlook: DeviceProgress, now: datetime) -> None:
+def _ask_all(state: LifecycleState, progress: DeviceProgress, now: datetime) -> None:
     """Have claims of which nothing was asked given their devices, as of now, or used by more pods, in their order."""
     book, writes, out = state.cluster.nodes.devices.book, state.device_writes, state.out
     telling = book.telling
-    for key, what in outlook.unasked.items():
+    for key, what in progress.unasked.items():
         if not isinstance(what, Untouched):
             _ask(state, key, what, now)
             continue
@@ -207,16 +213,16 @@ def _forget_refusals(state: LifecycleState, member: Member) -> None:
         write.failure, write.version = "", claim.metadata.resource_version
 
 
-def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: DeviceProgress) -> Explanation:
-    seconds, count = claim_seconds(state, workload), len(outlook.waiting)
+def _waits_for_devices(state: LifecycleState, workload: Workload, progress: DeviceProgress) -> Explanation:
+    seconds, count = claim_seconds(state, workload), len(progress.waiting)
     return Explanation(
         Gate.PERMIT,
         "WaitingForDevices",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being given devices: {_named(outlook)} (given back after {seconds} s)",
+        f"{agreeing(count, IS)} being given devices: {_named(progress)} (given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )
 
 
-def _named(outlook: DeviceProgress) -> str:
-    return listed(map("/".join, outlook.waiting), len(outlook.waiting), CLAIMS_NAMED)
+def _named(progress: DeviceProgress) -> str:
+    return listed(map("/".join, progress.waiting), len(progress.waiting), CLAIMS_NAMED)
