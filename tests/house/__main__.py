@@ -1,12 +1,14 @@
 """`make house`: prints how the code is doing against what it is to come to.
 
 python -m tests.house [-o table|json] [--names]
-python -m tests.house --prune    # takes names out of homonyms.txt that only one module defines by now
+python -m tests.house --map ROOM   # prints the modules of a room, such as engine/lifecycle, and what each is for
+python -m tests.house --prune      # takes names out of homonyms.txt that only one module defines by now
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 from dataclasses import asdict
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tutti
-from tests.house.counting import homonyms
+from tests.house.counting import homonyms, within
 from tests.house.figures import Figure, distributions, figures
 from tests.house.names import LIST, listed, pruned
 from tests.house.source import Tree, loaded
@@ -31,8 +33,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.add_argument("--names", action="store_true", help="print the names that several modules define, too")
     parser.add_argument("--prune", nargs="?", type=Path, const=LIST, metavar="FILE", help="shorten homonyms.txt")
+    parser.add_argument("--map", metavar="ROOM", help="print the modules of a room, and what each is for")
     options = parser.parse_args(arguments)
     tree = loaded(SOURCE)
+    if options.map is not None:
+        sys.stdout.write(purposes(within(tree, f"tutti/{options.map}".strip("/").replace("/", "."))))
+        return
     if options.prune is not None:
         prune(options.prune, tree)
         return
@@ -57,6 +63,13 @@ def prune(path: Path, tree: Tree) -> None:
     for name in listed(text).keys() - listed(left).keys():
         sys.stdout.write(f"{name}\n")
     path.write_text(left, encoding="utf-8")
+
+
+def purposes(tree: Tree) -> str:
+    """The modules of a tree with what their docstrings say first, a line each."""
+    said = {module.path: (ast.get_docstring(module.tree) or "").split("\n\n")[0] for module in tree.values()}
+    wide = max(map(len, said), default=0)
+    return "".join(f"{path:{wide}}  {' '.join(first.split())}\n" for path, first in said.items())
 
 
 def as_json(found: list[Figure], tree: Tree) -> dict[str, object]:

@@ -265,3 +265,13 @@ def test_what_is_printed_is_counted_on_this_source_tree(capsys: pytest.CaptureFi
     figures_again = [Figure(**{key: one[key] for key in one if key != "reached"}) for one in said["figures"]]
     assert [one.reached for one in figures_again] == [one["reached"] for one in said["figures"]]
     assert loaded(source.parent)["tutti.engine.cycle.engine"].path == "tutti/engine/cycle/engine.py"
+
+
+def test_the_map_of_a_room_says_of_each_of_its_modules_what_it_is_for(capsys: pytest.CaptureFixture[str]):
+    main(["--map", "engine/backfill/"])
+    lines = capsys.readouterr().out.splitlines()
+    room = Path(tutti.__file__).parent / "engine" / "backfill"
+    assert [line.split()[0] for line in lines] == [
+        f"tutti/engine/backfill/{one.name}" for one in sorted(room.glob("*.py"))
+    ]
+    assert all(line.endswith(".") for line in lines)

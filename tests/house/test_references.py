@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.counting import within
 from tests.house.references import dangling, dangling_in
+from tests.house.rooms import rooms
 from tests.house.source import loaded, parsed
 
 pytestmark = pytest.mark.xdist_group("house")  # the source is read once for all of them
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
+MAP = ROOT / "docs" / "architecture.md"
+PAGES = [MAP, ROOT / "docs" / "glossary.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
 ELSEWHERE = {
     "tutti/api/model.py: use_attribute_docstrings",  # pydantic's
 }
@@ -27,6 +30,14 @@ def test_what_the_map_and_the_decisions_name_is_there():
     pages = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
     found = dangling_in(pages, loaded(ROOT / "operator"))
     assert not [one for one in found if not (ROOT / one.partition(": ")[2]).is_file()]
+
+
+@pytest.mark.parametrize("package", ["tutti", "tutti.engine"])
+def test_every_room_is_on_the_map(package: str):
+    inside = within(loaded(ROOT / "operator"), package)
+    named = MAP.read_text(encoding="utf-8")
+    found = {*rooms(inside, package)} - {"__main__"}
+    assert not [room for room in found if f"`{room}/`" not in named and f"{room}.py" not in named]
 
 
 @pytest.mark.parametrize(
