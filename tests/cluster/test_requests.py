@@ -20,6 +20,7 @@ from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import AmountError
 from tutti.cluster.requests import (
     as_created,
+    granted_amounts,
     occupied,
     pod_requests,
     scored_occupied,
@@ -149,7 +150,9 @@ def resized(spec_cpu: str, *, actual: str = "", allocated: str = "", infeasible:
             conditions=[PodCondition("PodResizePending", "True", "Infeasible")] if infeasible else [],
         ),
     )
-    return occupied(pod, pod_requests(pod.spec))
+    held = occupied(pod, pod_requests(pod.spec))
+    assert granted_amounts(pod, held)["cpu"] <= held["cpu"]
+    return held
 
 
 @pytest.mark.parametrize(
@@ -194,6 +197,33 @@ def test_a_pod_level_resize_counts_too(status, cpu):
     """Overhead comes on top of whichever amount counts (PodRequests)."""
     pod = Pod(spec=ONE_CPU, status=status)
     assert occupied(pod, pod_requests(pod.spec)) == {"cpu": cpu, "pods": 1}
+
+
+PUT_OFF = [PodCondition("PodResizePending", "True", "Deferred")]
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        (PodStatus(), 2500),
+        (PodStatus(conditions=PUT_OFF), 2500),  # nothing tells what it has
+        (PodStatus(resources=asks("1"), conditions=PUT_OFF), 1500),
+        (PodStatus(resources=asks("1"), allocated_resources={"cpu": "1"}), 1500),
+        (PodStatus(resources=asks("1"), allocated_resources={"cpu": "2"}), 2500),
+        (PodStatus(resources=asks("4"), allocated_resources={"cpu": "2"}), 4500),
+        (PodStatus(resources=asks("1"), conditions=REFUSED), 1500),
+    ],
+)
+def test_of_a_raise_at_pod_level_counts_what_was_granted(status, cpu):
+    pod = Pod(spec=ONE_CPU, status=status)
+    assert granted_amounts(pod, occupied(pod, pod_requests(pod.spec))) == {"cpu": cpu, "pods": 1}
+
+
+def test_what_is_written_otherwise_and_is_as_much_is_granted():
+    said = ContainerStatus("c", resources=asks("1000m"), allocated_resources={"cpu": "1000m"})
+    pod = Pod(spec=PodSpec(containers=[container("1", name="c")]), status=PodStatus(container_statuses=[said]))
+    requests = pod_requests(pod.spec)
+    assert granted_amounts(pod, requests) == requests
 
 
 def test_a_pod_level_resize_is_of_what_is_asked_for_at_pod_level():

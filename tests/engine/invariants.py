@@ -134,8 +134,9 @@ class Invariants:
             lost = member.pod.node and member.pod.deleting and not state.cluster.is_working(member.pod.node)
             assert member.charge is None or not lost, f"{member.pod.name} is lost and uses quota"
             if member.charge is not None:
-                holds = {what: member.pod.held.get(what[1], 0) for what in member.charge.usage}
-                assert member.charge.usage == holds, f"{member.pod.name} does not use what it holds"
+                amounts = member.pod.held if member.pod.granted is None else member.pod.granted
+                granted = {what: amounts.get(what[1], 0) for what in member.charge.usage}
+                assert member.charge.usage == granted, f"{member.pod.name} does not use what it was granted"
 
     def check_users(self) -> None:
         """What users and groups have is what their workloads hold, counted anew, and no admission was beyond a limit."""

@@ -27,7 +27,15 @@ from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Nobody, NodeExits, PodColumns, PodFollower, PodsByNode
-from tutti.cluster.pods import PodKey, PodRecord, assumed_alike, readable_amounts, readable_occupied, reserve_all
+from tutti.cluster.pods import (
+    PodKey,
+    PodRecord,
+    assumed_alike,
+    readable_amounts,
+    readable_granted,
+    readable_occupied,
+    reserve_all,
+)
 from tutti.cluster.signatures import SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.transaction import Transaction
@@ -311,6 +319,8 @@ class Cluster:
         held, weight = pod_class.requests, pod_class.weight
         if node and not ended and not pod_class.problem:
             held, weight = readable_occupied(pod, pod_class)
+        told = node and not pod_class.problem
+        record.granted = readable_granted(pod, held, pod_class.requests) if told else None
         if node and node == record.assumed and held is record.held and not ended:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or ended != record.terminated or node != record.node:

@@ -13,7 +13,7 @@ from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, Amounts, parse_requests
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import DeviceUse
-from tutti.cluster.requests import Scored, occupied, scored_occupied
+from tutti.cluster.requests import Scored, granted_amounts, occupied, scored_occupied
 from tutti.cluster.signatures import PodSignature
 from tutti.cluster.volumes import ClaimUse
 
@@ -77,6 +77,7 @@ class PodRecord:
         node: Where the API server says it is bound, or "".
         assumed: Where we have reserved room for it, until it is seen bound, or "".
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
+        granted: What its kubelet has granted it there, where it asks for something else: a raise waits, or was refused.
         weight: The same as the score of a node counts it.
         pod_signature: What other pods see of it.
         uses: The claims on volumes that it uses.
@@ -108,6 +109,7 @@ class PodRecord:
     created: float = 0.0
     started: float | None = None
     scheduler: str = ""
+    granted: Amounts | None = None
     generation: int = 0
     node: str = ""
     assumed: str = ""
@@ -143,6 +145,11 @@ class PodRecord:
     def place(self) -> str:
         """The node whose room it takes, or ""."""
         return "" if self.terminated else self.node or self.assumed
+
+    @property
+    def granted_requests(self) -> Amounts:
+        """What it asks for, of a raise only what its kubelet has granted."""
+        return self.pod_class.requests if self.granted is None else self.granted
 
     @property
     def placeable(self) -> bool:
@@ -303,3 +310,12 @@ def readable_occupied(pod: Pod, pod_class: PodClass) -> tuple[Amounts, Scored]:
     except AmountError:
         return requests, pod_class.weight
     return (requests, weight) if held == requests else (held, weight)
+
+
+def readable_granted(pod: Pod, held: Amounts, requests: Amounts) -> Amounts | None:
+    """Return what the kubelet of an assigned pod has granted it, where that is not what it asks for and can be read."""
+    try:
+        found = granted_amounts(pod, held)
+    except AmountError:
+        return None
+    return None if found is held or found == requests else found

@@ -5,7 +5,8 @@ Source of the rule: kubernetes component-helpers/resource/helpers.go (1.36), Pod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -14,7 +15,7 @@ from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceReq
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import AmountError, Amounts, parse_requests
 
-POD_LEVEL = ("cpu", "memory")
+POD_LEVEL = RESIZABLE = ("cpu", "memory")
 DEFAULT_REQUESTS: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 """What the score of a node takes a container to use that does not say (plugins/noderesources, scheduler/util)."""
 
@@ -31,7 +32,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _pod_total(spec, {}, whole=_pod_level(spec))
+    return _pod_total(spec, _asked, whole=_pod_level(spec))
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
@@ -105,7 +106,7 @@ def scored_requests(spec: PodSpec) -> Scored:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS))
+    return _scored(_pod_total(spec, _asked, unsaid=DEFAULT_REQUESTS))
 
 
 def scored_weight(spec: PodSpec) -> Scored:
@@ -115,7 +116,7 @@ def scored_weight(spec: PodSpec) -> Scored:
         AmountError: a request cannot be read; the message names the resource.
     """
     whole = _pod_level(spec)
-    return _scored(_pod_total(spec, {}, unsaid=_unsaid(spec, pod_requests(spec)), whole=whole))
+    return _scored(_pod_total(spec, _asked, unsaid=_unsaid(spec, pod_requests(spec)), whole=whole))
 
 
 def scored_occupied(pod: Pod, weight: Scored) -> Scored:
@@ -139,6 +140,43 @@ def occupied(pod: Pod, requests: Amounts) -> Amounts:
     return _held_total(pod, statuses, {})
 
 
+def granted_amounts(pod: Pod, held: Amounts) -> Amounts:
+    """Return what the kubelet of an assigned pod has granted it, given what it holds; that itself where it is as much.
+
+    A raise that waits for the kubelet takes room of the node, as kube-scheduler counts it, and nobody uses it yet. What
+    was granted is what the kubelet says it has allocated (Kubernetes 1.33), or what is actuated where that is more;
+    where it does not say so, what is actuated while it puts a resize off or has refused it. Only cpu and memory can be
+    resized.
+
+    Raises:
+        AmountError: an amount cannot be read; the message names the resource.
+    """
+    said = pod.status
+    if not (said.container_statuses or said.init_container_statuses) and said.resources is None:
+        return held
+    pending = any(one.type == "PodResizePending" for one in said.conditions)
+    if not (pending or _is_raised(pod)):
+        return held
+    statuses, whole = _resized(pod), _pod_level(pod.spec)
+    if whole and said.resources is not None:
+        most = _granted(whole, said.resources, said.allocated_resources, pending)
+        whole = {name: most.get(name, 0) for name in whole}
+    return _pod_total(pod.spec, partial(_granted_to, statuses, pending), whole=whole)
+
+
+def _is_raised(pod: Pod) -> bool:
+    """Whether a pod may ask for more, as a whole or in one of its containers, than its kubelet says was allocated."""
+    said, asks = pod.status, pod.spec.resources
+    if asks is not None and said.allocated_resources and said.allocated_resources != asks.requests:
+        return True
+    statuses = (*said.container_statuses, *said.init_container_statuses)
+    allocated = {one.name: one.allocated_resources for one in statuses if one.allocated_resources}
+    return bool(allocated) and any(
+        one.resources.requests != allocated.get(one.name, one.resources.requests)
+        for one in (*pod.spec.containers, *pod.spec.init_containers)
+    )
+
+
 def _resized(pod: Pod) -> dict[str, ContainerStatus]:
     if not (pod.status.container_statuses or pod.status.init_container_statuses):
         return {}
@@ -155,7 +193,7 @@ def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mappi
     if whole and said.resources is not None:
         most = _most(whole, said.resources, said.allocated_resources, not infeasible)
         whole = {name: most.get(name, 0) for name in whole}
-    return _pod_total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid, whole=whole)
+    return _pod_total(pod.spec, partial(_held, statuses, not infeasible), unsaid=unsaid, whole=whole)
 
 
 def _unsaid(spec: PodSpec, total: Mapping[str, int]) -> Mapping[str, int]:
@@ -174,24 +212,23 @@ def _scored(total: Mapping[str, int]) -> Scored:
 
 def _pod_total(
     spec: PodSpec,
-    statuses: Mapping[str, ContainerStatus],
+    amounts: Callable[[Container], Amounts],
     *,
-    spec_counts: bool = True,
     unsaid: Mapping[str, int] = MappingProxyType({}),
     whole: Mapping[str, int] = MappingProxyType({}),
 ) -> Amounts:
     running: Amounts = {}
     for container in spec.containers:
-        _add(running, {**unsaid, **_held(container, statuses, spec_counts)})
+        _add(running, {**unsaid, **amounts(container)})
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
         if container.restart_policy == "Always":
-            _add(sidecars, {**unsaid, **_held(container, statuses, spec_counts)})
+            _add(sidecars, {**unsaid, **amounts(container)})
             _raise_to(peak, sidecars)
         else:
             beside = dict(sidecars)
-            _add(beside, {**unsaid, **parse_requests(container.resources.requests)})
+            _add(beside, {**unsaid, **_asked(container)})
             _raise_to(peak, beside)
     _add(running, sidecars)
     _raise_to(running, peak)
@@ -201,12 +238,34 @@ def _pod_total(
     return running
 
 
-def _held(container: Container, statuses: Mapping[str, ContainerStatus], spec_counts: bool) -> Amounts:
-    asked = parse_requests(container.resources.requests)
+def _asked(container: Container) -> Amounts:
+    return parse_requests(container.resources.requests)
+
+
+def _held(statuses: Mapping[str, ContainerStatus], spec_counts: bool, container: Container) -> Amounts:
+    asked = _asked(container)
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         return asked
     return _most(asked, status.resources, status.allocated_resources, spec_counts)
+
+
+def _granted_to(statuses: Mapping[str, ContainerStatus], pending: bool, container: Container) -> Amounts:
+    asked = _asked(container)
+    status = statuses.get(container.name)
+    if status is None or status.resources is None:
+        return asked
+    return _granted(asked, status.resources, status.allocated_resources, pending)
+
+
+def _granted(
+    asked: Amounts, actuated: ResourceRequirements, allocated: Mapping[str, str | int | float], pending: bool
+) -> Amounts:
+    """What the kubelet says is so, as far as it tells what it has granted, and else also what is asked for."""
+    if not (allocated or pending):
+        return _most(asked, actuated, allocated, True)
+    fixed = {name: amount for name, amount in asked.items() if name not in RESIZABLE}
+    return _most(fixed, actuated, allocated, True)
 
 
 def _most(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import START, World, replaced
+from tutti.api.core import Container, ContainerStatus, ResourceRequirements
 from tutti.api.throttles import GROUP, VERSION
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 
@@ -64,6 +65,23 @@ def test_a_gang_starts_whole_or_not_at_all():
     world.finish("a-2")
     world.run()
     assert placed(world)[-2:] == ["b-0", "b-1"]
+
+
+def test_a_raise_that_no_kubelet_has_granted_throttles_nobody():
+    world = world_of()
+    world.throttle("Throttle", throttle(4))
+    gang(world, "a", 1)
+    world.run()
+    pod = world.pods["default", "a-0"]
+    asked = [Container("c", resources=ResourceRequirements({"cpu": "60"}))]
+    for allocated, allows in (("1", True), ("60", False)):
+        said = ContainerStatus("c", ResourceRequirements({"cpu": "1"}), {"cpu": allocated})
+        status = replaced(pod.status, container_statuses=[said])
+        world.put(replaced(pod, spec=replaced(pod.spec, containers=asked), status=status))
+        gang(world, f"b{allocated}", 2)
+        world.run()
+        assert (f"b{allocated}-0" in placed(world)) is allows
+        world.delete(*[name for name in placed(world) if name.startswith("b")])
 
 
 def test_a_gang_that_no_threshold_would_let_start_is_told_so():

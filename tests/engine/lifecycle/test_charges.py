@@ -29,12 +29,21 @@ def cores(most: int) -> World:
 
 
 def core(world: World, name: str, cpu: str, **more: Any) -> None:
-    world.pod(name, gpus=0, memory="0", cpu=cpu, **{"queue": "queue", **more})
+    world.pod(name, memory="0", cpu=cpu, **{"gpus": 0, "queue": "queue", **more})
 
 
-def resize(world: World, name: str, *, actual: str = "", allocated: str = "", state: str = "", **amounts: str) -> None:
+def resize(
+    world: World,
+    name: str,
+    namespace: str = "default",
+    *,
+    actual: str = "",
+    allocated: str = "",
+    state: str = "",
+    **amounts: str,
+) -> None:
     """The pod's `resize` is written; the kubelet may still have granted other amounts."""
-    pod = world.pods["default", name]
+    pod = world.pods[namespace, name]
     asked = {**pod.spec.containers[0].resources.requests, **amounts}
     containers = [Container("c", resources=ResourceRequirements(asked))]
     granted = ContainerStatus(
@@ -101,22 +110,110 @@ def test_a_queue_that_a_resize_takes_beyond_its_quota_is_told_so_and_nobody_is_t
 
 
 @pytest.mark.parametrize(
-    ("case", "used"),
-    [  # Kubernetes 1.36, component-helpers/resource/helpers.go: the most that it may have counts
-        ({"cpu": "2", "actual": "4", "allocated": "4"}, 4000),
-        ({"cpu": "6", "actual": "4", "allocated": "4"}, 6000),
-        ({"cpu": "6", "actual": "4", "allocated": "4", "state": "Infeasible"}, 4000),
-        ({"cpu": "6", "actual": "4", "allocated": "6", "state": "Deferred"}, 6000),
+    ("case", "held", "used"),
+    [  # Kubernetes 1.36, component-helpers/resource/helpers.go: the most that it may have is held of the node
+        ({"cpu": "2", "actual": "4", "allocated": "4"}, 4000, 4000),
+        ({"cpu": "6", "actual": "4", "allocated": "4"}, 6000, 4000),  # the kubelet has yet to answer
+        ({"cpu": "6", "actual": "4", "allocated": "4", "state": "Deferred"}, 6000, 4000),
+        ({"cpu": "6", "actual": "4", "allocated": "4", "state": "Infeasible"}, 4000, 4000),
+        ({"cpu": "6", "actual": "4", "allocated": "6"}, 6000, 6000),  # granted, and not yet actuated
+        ({"cpu": "9", "actual": "4", "allocated": "6", "state": "Deferred"}, 9000, 6000),
+        ({"cpu": "6", "actual": "4"}, 6000, 6000),  # of a kubelet that does not say what it has granted
+        ({"cpu": "6", "actual": "4", "state": "Deferred"}, 6000, 4000),
+        ({"cpu": "6"}, 6000, 6000),
+        ({"cpu": "6", "state": "Deferred"}, 6000, 6000),  # nothing tells what it has
     ],
 )
-def test_while_a_pod_is_resized_it_uses_of_quota_what_it_holds_of_its_node(case, used):
+def test_while_a_pod_is_resized_it_uses_of_quota_what_was_granted_and_holds_of_its_node_what_it_may_have(
+    case, held, used
+):
     world = cores(8)
     core(world, "a", "4")
     world.run()
     resize(world, "a", **case)
     assert recounted(world) == used
     nodes = world.engine.state.cluster.nodes
-    assert nodes.requested[nodes.rows["n0"]][nodes.resource_index.column("cpu")] == used
+    assert nodes.requested[nodes.rows["n0"]][nodes.resource_index.column("cpu")] == held
+
+
+def two_tenants() -> World:
+    """A cohort of two queues of 4 cores, one for each namespace, and two nodes of 64."""
+    world = World(namespaces=("default", "theirs"))
+    world.flavor()
+    quota = {"name": "cpu", "nominalQuota": "4"}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+    for name, namespace in (("honest", "default"), ("greedy", "theirs")):
+        spec = {"namespaceSelector": {}, "resourceGroups": [group], "cohortName": "all"}
+        world.object("ClusterQueue", name, spec)
+        world.object("LocalQueue", "queue", {"clusterQueue": name}, namespace)
+    for node in ("n0", "n1"):
+        world.node(node, cpu="64")
+    return world
+
+
+def test_a_raise_that_the_kubelet_puts_off_has_nobody_else_of_the_cohort_wait_and_is_charged_once_it_is_granted():
+    world = two_tenants()
+    core(world, "greedy", "1", namespace="theirs")
+    world.run()
+    node = world.where(namespace="theirs")["greedy"]
+    core(world, "fills", "63", queue="", node=node)
+    resize(world, "greedy", "theirs", cpu="60", actual="1", allocated="1", state="Deferred")
+    assert world.used("greedy", **CPU) == 1000
+    core(world, "works", "4")
+    world.run()
+    assert "works" in world.where()
+    assert not world.events("QuotaExceeded")
+    world.delete("fills")
+    resize(world, "greedy", "theirs", cpu="60", actual="1", allocated="60")
+    assert recounted(world, "greedy") == 60000
+    assert [event.name for event in world.events("QuotaExceeded")]
+
+
+@pytest.mark.parametrize("end", ["deleted", "failed"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+@pytest.mark.parametrize(("queue", "cpu"), [("queue", "7"), ("", "63")])
+def test_what_is_kept_for_a_member_that_was_lost_is_what_it_had_and_not_what_it_asked_for_last(
+    queue, cpu, restarts, end
+):
+    world = two_tenants()
+    world.pod_group("g", 2, "theirs", **({"queueName": queue} if queue else {}))
+    for rank in range(2):
+        core(world, f"g-{rank}", "1", group="g", queue="", namespace="theirs")
+    world.run()
+    node = world.where(namespace="theirs")["g-1"]
+    resize(world, "g-1", "theirs", cpu=cpu, actual="1", allocated="1", state="Infeasible")
+    if end == "failed":
+        pod = world.pods["theirs", "g-1"]
+        world.put(replaced(pod, status=replaced(pod.status, phase="Failed")))
+    else:
+        world.delete("g-1", namespace="theirs")
+    world.run()
+    if restarts:
+        world.restart()
+        world.run()
+    assert set(world.where(namespace="theirs")) >= {"g-0"}
+    assert world.used("greedy", **CPU) == (2000 if queue else 0)
+    core(world, "beside", "32", queue="", selector={"kubernetes.io/hostname": node})
+    core(world, "works", "4")
+    world.run()
+    assert set(world.where()) == {"beside", "works"}
+
+
+def test_only_what_can_be_resized_counts_by_what_was_granted():
+    """Kubelets before 1.33 do not repeat other resources in the status of a container."""
+    world = cores(8)
+    world.flavor()
+    spec = world.objects["ClusterQueue", "", "cq"]["spec"]
+    (group,) = spec["resourceGroups"]
+    amounts = [*group["flavors"][0]["resources"], {"name": GPU, "nominalQuota": "8"}]
+    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": "default", "resources": amounts}]}]
+    world.object("ClusterQueue", "cq", {**spec, "resourceGroups": groups})
+    core(world, "a", "4", gpus=2)
+    world.run()
+    for state in ("Deferred", "Infeasible"):
+        resize(world, "a", cpu="6", actual="4", allocated="4", state=state)
+        assert recounted(world) == 4000
+        assert recounted(world, resource=GPU) == 2
 
 
 def test_a_resource_that_a_resize_adds_is_counted_in_the_flavor_of_the_others():

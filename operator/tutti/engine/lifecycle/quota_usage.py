@@ -82,11 +82,15 @@ def _update_charge(state: LifecycleState, member: Member, charge: Charge) -> Non
 
 
 def charged_of(state: LifecycleState, pod: PodRecord) -> Amounts:
-    """Return what quota counts of a pod that has a node, or is to have one: what it holds, and devices."""
-    devices = state.cluster.nodes.devices
+    """Return what quota counts of a pod that has a node, or is to have one: what it was granted there, and devices.
+
+    A raise that its kubelet has put off, or has yet to answer, holds room of its node and is not in use: whoever may
+    resize his pods would have others of his cohort wait for any amount that he names.
+    """
+    devices, amounts = state.cluster.nodes.devices, pod.held if pod.granted is None else pod.granted
     if not devices.quota:
-        return pod.held
-    return devices.charged(pod.uid, pod.device_uses, pod.pod_class.spec, pod.held)
+        return amounts
+    return devices.charged(pod.uid, pod.device_uses, pod.pod_class.spec, amounts)
 
 
 def found_charge(state: LifecycleState, workload: Workload, member: Member) -> Charge | None:

@@ -338,8 +338,11 @@ class LostMember:
 
 
 def amounts_of(member: Member, charge: Charge | None) -> Amounts:
-    """Return what a member takes, and what of its charge it does not request: devices that quota counts."""
-    amounts = member.pod.pod_class.requests
+    """Return what a member takes, and what of its charge it does not request: devices that quota counts.
+
+    Whoever takes its place is made of the template: a raise that nobody has granted is none of its.
+    """
+    amounts = member.pod.granted_requests
     if charge is None or all(name in amounts for _, name in charge.usage):
         return amounts
     return {**{name: amount for (_, name), amount in charge.usage.items()}, **amounts}

@@ -168,7 +168,7 @@ class ThrottleBook:
         keys: tuple[ThrottleKey, ...] = ()
         if self.throttles and record.place and record.scheduler in self._schedulers:
             keys = self.of(record.namespace, record.pod_signature.labels)
-        load = load_of(record.pod_class.requests) if keys else NOTHING
+        load = load_of(record.granted_requests) if keys else NOTHING
         self._count(record.key, ThrottledAs(keys, load, bool(record.node)) if keys else None)
 
     def seen_all(self, alike: Sequence[AssumedAlike]) -> None:
