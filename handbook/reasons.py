@@ -49,7 +49,7 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
             ("PodGroup", "NotFound"),
         )
     },
-    "cluster/classes.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
+    "cluster/class_book.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
     "engine/preemption/by_priority.py, wait_for_victims": {(Gate.VICTIMS, IN_THEIR_PLACE)},
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},

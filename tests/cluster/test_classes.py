@@ -19,7 +19,7 @@ from tutti.api.core import (
     Volume,
 )
 from tutti.api.selectors import Toleration
-from tutti.cluster.classes import _MOST_SPECS, ClassBook
+from tutti.cluster.class_book import _MOST_SPECS, ClassBook
 from tutti.cluster.requests import pod_requests
 from tutti.cluster.volumes import VolumeNeeds
 

@@ -7,7 +7,8 @@ import pytest
 from tests.placement.test_numa import GPU, container
 from tutti.api.core import Container, ObjectMeta, PodSpec
 from tutti.api.numa import NodeTopology, ZoneReport
-from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.class_book import ClassBook
+from tutti.cluster.classes import PodClass
 from tutti.cluster.numa_reports import freed_by, unreported
 from tutti.cluster.pod_fingerprint import METHOD_EXCLUSIVE, fingerprint
 from tutti.cluster.pods import PodRecord

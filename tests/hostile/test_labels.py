@@ -11,7 +11,7 @@ import pytest
 from tests.engine.admission.test_throttling import throttle, world_of
 from tests.engine.world import World, replaced
 from tutti.api.core import Affinity
-from tutti.cluster.classes import _MANY_KEYS, _MOST_SPEC_BYTES
+from tutti.cluster.class_book import _MANY_KEYS, _MOST_SPEC_BYTES
 from tutti.cluster.classification import Classifier
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.signatures import PodQuery

@@ -12,7 +12,7 @@ from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs
 from tutti.api.configuration import load_configuration
 from tutti.api.problems import ConfigurationError
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.class_book import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.records.plugins import Enabled, PluginHost
 from tutti.placement.gang import Ask, place_ask

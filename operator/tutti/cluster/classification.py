@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tutti.api.core import Pod
 from tutti.api.owners import owner_of
 from tutti.api.storage import PersistentVolumeClaim
-from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.class_book import ClassBook
+from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceUse
 from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.label_keys import LabelKeys

@@ -20,7 +20,8 @@ from tutti.api.node_health import Problems, with_problem_taints
 from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working, machine_capacity
-from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.class_book import ClassBook
+from tutti.cluster.classes import PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.held_room import HeldRoom

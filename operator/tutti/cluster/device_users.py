@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tutti.api.core import Pod, PodResourceClaim
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate, ResourceSlice
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.class_book import ClassBook
 from tutti.cluster.classification import Classifier
 from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.devices.allotments import Allotments

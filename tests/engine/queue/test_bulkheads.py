@@ -13,7 +13,7 @@ from tests.engine.histories.watched import Watched
 from tests.engine.ingest.owners import IN_QUEUE, indexed, pods
 from tests.engine.world import GPU
 from tutti.api.conventions import reading
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.class_book import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import membership

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.class_book import ClassBook
 from tutti.engine.records.decisions import NotePluginFault
 from tutti.placement.extension import (
     FilterPlugin,
