@@ -15,10 +15,10 @@ from tutti.api.core import NodeAffinity as AffinitySpec
 from tutti.cluster.cluster import Cluster
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints
 from tutti.placement.gang import Ask, place_ask
-from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
 from tutti.placement.plugins.node_state import ImageLocality
+from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
 from tutti.placement.profile import Profile
 
 FIRST = np.ones(1, dtype=np.int64)

@@ -31,7 +31,7 @@ from tutti.placement.framework import (
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.data_locality import DataRules
 from tutti.placement.plugins.devices import DynamicResources
-from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
+from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity
 from tutti.placement.plugins.leaving_nodes import LeavingNodes
 from tutti.placement.plugins.network_overhead import NetworkFilter, NetworkOverhead, NetworkRules
 from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
@@ -48,6 +48,7 @@ from tutti.placement.plugins.node_state import (
     PreferUntainted,
     TaintToleration,
 )
+from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.soft_spread import PreferredSpread
 from tutti.placement.plugins.topology_spread import PodTopologySpread
 from tutti.placement.plugins.volume_binding import VolumeBinding

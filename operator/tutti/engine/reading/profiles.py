@@ -17,7 +17,6 @@ from tutti.cluster.expected_use import Estimates
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.data_locality import DataLocality, DataRules, NearData
 from tutti.placement.plugins.devices import DevicePacking
-from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.interference import InterferenceFilter, InterferenceRules, LeastInterference
 from tutti.placement.plugins.load_thresholds import LoadThresholds
 from tutti.placement.plugins.measured_load import LoadRules, MeasuredLoad, PowerModel
@@ -26,6 +25,7 @@ from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAff
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
 from tutti.placement.plugins.numa import NumaAlignment
 from tutti.placement.plugins.numa_scores import NumaScore
+from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.shared_cards import CardPacking, SharedCards, TightestCard
 from tutti.placement.plugins.soft_spread import PreferredSpread
 from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
