@@ -23,8 +23,8 @@ from tutti.engine.records.faults import Faults, Whose, part_of_turn
 from tutti.engine.records.followers import Followers
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.moves import Moves
+from tutti.engine.records.nominations import Nominations
 from tutti.engine.records.plugins import PluginHost, Plugins
-from tutti.engine.records.reservations import Nominations
 from tutti.engine.records.timers import Timers
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.extension import Stopwatch

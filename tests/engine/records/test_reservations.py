@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.engine.records.reservations import VictimOverlap
+from tutti.engine.records.nominations import VictimOverlap
 
 ROWS, RESOURCES = 4, 2
 AMOUNTS = st.lists(st.integers(0, 5), min_size=RESOURCES, max_size=RESOURCES)

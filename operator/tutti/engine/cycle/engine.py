@@ -44,10 +44,11 @@ from tutti.engine.queue.heads import Batch
 from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import BackfillReservation, Nomination
+from tutti.engine.records.reservations import BackfillReservation
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.status import reporting, statuses, throttle_statuses
 from tutti.placement.extension import Stopwatch

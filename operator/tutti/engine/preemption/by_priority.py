@@ -32,9 +32,9 @@ from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.discretion import pod_named, workload_named
 from tutti.engine.records.explanation import IN_THEIR_PLACE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims

@@ -40,9 +40,9 @@ from tutti.engine.preemption.surplus import set_apart
 from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import PATIENT, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.pod_sets import PreemptionOption
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import has_inter_pod_constraints

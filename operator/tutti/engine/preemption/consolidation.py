@@ -34,9 +34,9 @@ from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Member, MemberGroup, PodSetTopology
 from tutti.engine.records.moves import AGAIN_SECONDS, Home, KeptPlace, MovedPiece, MovePlan
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.pod_sets import PreemptionOption, pod_set_group_of
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import NO_FLAVOR, Mask
 from tutti.placement.gang import Ask

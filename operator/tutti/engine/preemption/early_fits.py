@@ -20,8 +20,8 @@ from tutti.engine.preemption import PreemptionState
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.preemption.nominations import REFIT_SECONDS, without_nomination
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
-from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload
 
 

@@ -22,7 +22,7 @@ from tutti.engine.preemption import PreemptionState, nominations
 from tutti.engine.preemption.candidates import Candidates
 from tutti.engine.preemption.nominated_room import is_entitled
 from tutti.engine.preemption.surplus import surplus_of
-from tutti.engine.records.reservations import Nomination
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.quota.flavors import Queue

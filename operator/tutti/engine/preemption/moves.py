@@ -42,7 +42,7 @@ from tutti.engine.records.moves import (
     MoveStage,
     PastMove,
 )
-from tutti.engine.records.reservations import Nomination, Spot
+from tutti.engine.records.nominations import Nomination, Spot
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.preemption.victim_cost import Coverage
 from tutti.quota.flavors import VIRTUAL, usage_of

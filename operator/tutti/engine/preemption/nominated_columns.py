@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
-from tutti.engine.records.reservations import Nomination, VictimOverlap
+from tutti.engine.records.nominations import Nomination, VictimOverlap
 
 Column = NDArray[np.int64]
 _NONE: Column = np.zeros(0, dtype=np.int64)

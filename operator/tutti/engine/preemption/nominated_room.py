@@ -22,9 +22,9 @@ from tutti.cluster.pods import PodRecord
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
 from tutti.engine.preemption import PreemptionState, moves
+from tutti.engine.records.nominations import Nomination, Precedence
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination, Precedence
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.framework import Rows
 from tutti.placement.gang import looks_around

@@ -30,8 +30,9 @@ from tutti.engine.preemption import PreemptionState, overdue
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Member
+from tutti.engine.records.nominations import ForeignNomination, NominatedPods, Nomination, Spot
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.reservations import ForeignNomination, NominatedPods, Nomination, Spot, has_its_nodes
+from tutti.engine.records.reservations import has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.quota.tree import Usage, add_to

@@ -30,8 +30,8 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.explanation import IN_THEIR_PLACE
+from tutti.engine.records.nominations import Nomination
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.framework import NO_FLAVOR, Mask
 from tutti.placement.preemption.units import VictimUnits

@@ -17,8 +17,8 @@ from tutti.engine.preemption.by_priority import priority_of, wait_for_victims
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.nominations import Nomination, Spot
 from tutti.engine.records.pod_sets import pending_pod_sets
-from tutti.engine.records.reservations import Nomination, Spot
 from tutti.engine.records.workloads import Workload
 from tutti.placement.framework import Mask
 
