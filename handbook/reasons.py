@@ -14,6 +14,7 @@ import yaml
 
 import tutti
 from handbook.said import examples
+from tutti.engine.backfill.backfill import WOULD_DELAY
 from tutti.engine.preemption.by_priority import PREEMPTED
 from tutti.engine.records.explanation import (
     AFTER_OTHERS,
@@ -50,6 +51,7 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
         )
     },
     "cluster/class_book.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
+    "engine/backfill/letting_by.py, why_kept_off": {(Gate.QUEUE, WOULD_DELAY)},
     "engine/preemption/by_priority.py, wait_for_victims": {(Gate.VICTIMS, IN_THEIR_PLACE)},
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},

@@ -1,19 +1,15 @@
-"""Keeping quota and room for the head of a queue, so that it is not starved, and letting by who does not delay it.
+"""Keeping quota and room for the head of a queue, so that it is not starved.
 
 A ClusterQueue with `backfill: Reserved` has a reservation for its head: the first in its line that has failed for want
 of quota or nodes. The reservation says when the head can start at the latest, on which nodes, with which quota. Until
 then others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
-Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
-in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
-before. Quota is kept from other queues only where they would borrow: what is their own is never kept from them.
-
-Where nobody knows when the head can start, what becomes free on the nodes that are nearest to being free is kept for it
-against all of these, for `reservationSeconds`. Then others may have it for a while, and the next in line is kept for.
+Who is kept off, and who is let by, is in `letting_by.py`. Where nobody knows when the head can start, what becomes free
+on the nodes that are nearest to being free is kept for it against all who are kept off, for `reservationSeconds`. Then
+others may have it for a while, and the next in line is kept for.
 
 With fair sharing the head of any queue is kept for whose turn would never come by the order of shares
-(`overdue_heads.py`): so that nobody leaves for that, what is their own is not kept from others where they would lack
-it, and who lacks only what is kept takes nobody out.
+(`overdue_heads.py`).
 
 What throttles allow is kept as quota is, from whom they are about (`throttle_shadow.py`). For a head that waits for
 nothing else, and of which nobody knows when it starts, that is all that is kept.
@@ -24,28 +20,17 @@ A reservation stays as it is while the head can have what it promises, and is on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from tutti.api.conditions import timestamp
 from tutti.api.messages import followed_by
 from tutti.engine.admission import quota_holdback, throttling
-from tutti.engine.admission.admission import look
-from tutti.engine.admission.attempt import assign_flavors
-from tutti.engine.backfill import BackfillState, overdue_heads, throttle_shadow
-from tutti.engine.backfill.start_time import (
-    StartEstimate,
-    estimate_start,
-    fits_before,
-    kept_quota,
-    kept_room,
-    still_fits,
-)
-from tutti.engine.lifecycle import limits, reconciliation
+from tutti.engine.backfill import BackfillState, overdue_heads
+from tutti.engine.backfill.start_time import StartEstimate, estimate_start, fits_before, still_fits
+from tutti.engine.lifecycle import limits
 from tutti.engine.lifecycle.phases import explain
-from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import QueueEntry
@@ -141,76 +126,6 @@ def release_reservation(state: BackfillState, key: WorkloadKey) -> bool:
     return any(reservation.owed for reservation in mine)
 
 
-def respecting_reservations(
-    state: BackfillState, entry: QueueEntry
-) -> AbstractContextManager[list[BackfillReservation]]:
-    """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields it."""
-    reservations = [one for one in state.backfill_reservations.of.values() if _is_kept_from(state, one, entry)]
-    if not reservations:
-        return nullcontext(reservations)
-    if any(one.owed for one in reservations) and _takes_its_own(state, entry) and not _fits(state, entry, reservations):
-        reservations = [one for one in reservations if not one.owed]  # what is its own is never kept from it
-    return withholding(state, entry, reservations)
-
-
-def withholding(
-    state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]
-) -> AbstractContextManager[list[BackfillReservation]]:
-    """Keep from a workload what is kept for some heads."""
-    return _keeping(state, entry, reservations) if reservations else nullcontext(reservations)
-
-
-def lacks_only_overdue(state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
-    """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
-    others = [one for one in reservations if not one.owed]
-    return len(others) < len(reservations) and _fits(state, entry, others)
-
-
-def _fits(state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
-    """Whether a workload fits beside what is kept for some heads."""
-    with withholding(state, entry, reservations):
-        return isinstance(look(state, entry), list)
-
-
-def _takes_its_own(state: BackfillState, entry: QueueEntry) -> bool:
-    """Whether a workload asks for no more than what is its queue's own."""
-    choice = assign_flavors(state, entry)
-    return choice is not None and not choice.level
-
-
-@contextmanager
-def _keeping(
-    state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]
-) -> Iterator[list[BackfillReservation]]:
-    quota = [(one.queue, kept_quota(state, one)) for one in reservations if _needs_its_quota(state, one, entry)]
-    with state.cluster.transaction() as kept:
-        for one in reservations:
-            kept.withhold(*kept_room(state, one))
-        with state.ledger.withheld(quota), throttle_shadow.keeping(state, entry, reservations):
-            yield reservations
-
-
-def why_kept_off(
-    state: BackfillState, entry: QueueEntry, why: Explanation, reservations: Sequence[BackfillReservation]
-) -> Explanation:
-    """Return why a workload could not be admitted: because it would delay the heads of these reservations, if so."""
-    if not reservations or not any(need.required for need in entry.needs):
-        return why
-    found = look(state, entry)
-    if not isinstance(found, list):
-        return found if why.gate is Gate.THROTTLE else why  # what a throttle has kept from it is not to be told
-    first = min(reservations, key=lambda one: one.number)
-    more = f" and {len(reservations) - 1} more" if len(reservations) > 1 else ""
-    name = workload_named_by_key(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
-    text = f"would delay {name}{more}, "
-    if first.starts_at is None:
-        text += f"for which room is kept until {timestamp(first.until)}"
-        return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name})
-    text += f"which starts at {timestamp(first.starts_at)} at the latest; it would have to end before (it "
-    text += "has no maximumExecutionTimeSeconds)" if lasts(entry.workload) is None else "may run for longer)"
-    return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
-
-
 def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, reservations = entry.queue, state.backfill_reservations
@@ -232,7 +147,7 @@ def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) 
         mine = None
     elif mine is None and not owed and _is_behind(state, entry):
         return
-    beside = [one for one in reservations.of.values() if one is not mine and _goes_before(one, entry, mine)]
+    beside = [one for one in reservations.of.values() if one is not mine and goes_before(one, entry, mine)]
     if mine is not None and _stays(state, entry, beside, mine, is_throttled=is_throttled):
         return
     found = estimate_start(state, entry, beside, of_throttles=is_throttled)
@@ -308,21 +223,7 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
-    """Whether a workload may not have what is kept for a head."""
-    workload, queue = entry.workload, entry.queue
-    if reservation.workload == workload.key or reconciliation.lacks_members(workload):
-        return False
-    if workload.held_since is not None:
-        return False  # it had its turn when it got its quota
-    mine = state.backfill_reservations.of.get(queue.name) if queue is not None else None
-    if not _goes_before(reservation, entry, mine if mine is not None and mine.workload == workload.key else None):
-        return False
-    left = lasts(workload)
-    return left is None or reservation.starts_at is None or state.now + left > reservation.promised
-
-
-def _goes_before(reservation: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
+def goes_before(reservation: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
     """Whether a head goes before a workload that has a reservation of its own, or none."""
     queue, workload = entry.queue, entry.workload
     if queue is not None and queue.name == reservation.queue and workload.phase is Phase.WAITING:
@@ -337,17 +238,6 @@ def _is_before(reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether the head of a reservation goes before one in its own line."""
     line = entry.equivalence.line
     return line.place(reservation.key, reservation.local_queue) < line.order(entry)
-
-
-def _needs_its_quota(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
-    """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
-    queue = entry.queue
-    if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(reservation.queue):
-        return False
-    if queue.name == reservation.queue:
-        return True
-    choice = assign_flavors(state, entry)
-    return choice is not None and choice.level > 0
 
 
 def _stays(

@@ -25,7 +25,7 @@ from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
-from tutti.engine.backfill import backfill
+from tutti.engine.backfill import backfill, letting_by
 from tutti.engine.cycle import turn_parts
 from tutti.engine.cycle.settling import bring_up_to_date, follow_binds
 from tutti.engine.cycle.state import State
@@ -255,7 +255,7 @@ class Engine:
                     self._note([*self._queue.park_for_victims(state, entry, nomination.why), workload])
                     return
                 nominations.end_nomination(state, workload.key)
-            with backfill.respecting_reservations(state, entry) as against:
+            with letting_by.respecting_reservations(state, entry) as against:
                 if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
                     choice = assign_flavors(state, entry)
                 found = reserve(state, entry, choice)
@@ -287,7 +287,7 @@ class Engine:
     def _fits_beside_victims(self, entry: QueueEntry, nomination: Nomination) -> bool:
         """Whether a workload fits while victims are there that it has been waiting for."""
         with (
-            backfill.respecting_reservations(self.state, entry),
+            letting_by.respecting_reservations(self.state, entry),
             nominations.without_nomination(self.state, nomination),
         ):
             return isinstance(look(self.state, entry), list)
@@ -313,13 +313,13 @@ class Engine:
         approver = permits.asks_for_approval(state, workload)
         if approver:
             why = permits.unapproved(why, approver)
-        elif not backfill.lacks_only_overdue(state, entry, against):
-            with backfill.withholding(state, entry, against):
+        elif not letting_by.lacks_only_overdue(state, entry, against):
+            with letting_by.withholding(state, entry, against):
                 preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=state.may_move)
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
-            why = checks.with_quota_held(workload, backfill.why_kept_off(state, entry, why, against))
+            why = checks.with_quota_held(workload, letting_by.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
