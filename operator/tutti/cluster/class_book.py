@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,6 +52,25 @@ class _Copies:
     essence: PodSpec
     written: msgspec.Raw
     latest: Callable[[], PodClass | None] = _nothing
+
+
+class _Traits(NamedTuple):
+    """What tells pods of one spec apart: the labels are those that any selector reads."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    owner: Owner | None
+    volumes: VolumeNeeds
+    devices: DeviceNeeds
+    cards: CardNeeds
+
+    def told(self) -> tuple[object, ...]:
+        """Return them as they stand in signatures: without the last that most pods have nothing of."""
+        if self.cards is not NO_CARDS:
+            return self
+        if self.devices is not NO_DEVICES:
+            return self[:5]
+        return self[:4] if self.owner or self.volumes is not NO_VOLUMES else self[:2]
 
 
 class ClassBook:
@@ -128,7 +148,7 @@ class ClassBook:
             or known.devices is not devices
             or (known.cards is not cards and known.cards != cards)
         ):
-            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes, devices=devices, cards=cards)
+            known = self._find(copies, _Traits(namespace, seen, owner, volumes, devices, cards))
             copies.latest = weakref.ref(known)
         if waits and (known.needs_other_pods or self.strict_defaults):
             self._minding.add(known)
@@ -194,55 +214,22 @@ class ClassBook:
         self._copies.clear()
         self._copied_bytes = 0
 
-    def _find(
-        self,
-        copies: _Copies,
-        namespace: str,
-        labels: Mapping[str, str],
-        *,
-        owner: Owner | None,
-        volumes: VolumeNeeds,
-        devices: DeviceNeeds,
-        cards: CardNeeds,
-    ) -> PodClass:
-        """Return the class of pods of a spec with these, begun where there is none."""
-        more: tuple[object, ...] = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
-        more = (owner, volumes, devices) if devices is not NO_DEVICES else more
-        more = (owner, volumes, devices, cards) if cards is not NO_CARDS else more
-        signature = _ENCODER.encode((copies.written, namespace, labels, *more))
+    def _find(self, copies: _Copies, traits: _Traits) -> PodClass:
+        """Return the class of pods of a spec with these traits, begun where there is none."""
+        signature = _ENCODER.encode((copies.written, *traits.told()))
         known = self._known.get(signature)
         if known is None:
-            known = _new_class(
-                copies.essence,
-                signature,
-                namespace,
-                labels,
-                owner=owner,
-                volumes=volumes,
-                devices=devices,
-                cards=cards,
-            )
-            self._known[signature] = known
+            known = self._known[signature] = _new_class(copies.essence, signature, traits)
         return known
 
 
-def _new_class(
-    essence: PodSpec,
-    signature: bytes,
-    namespace: str,
-    labels: Mapping[str, str],
-    *,
-    owner: Owner | None,
-    volumes: VolumeNeeds,
-    devices: DeviceNeeds,
-    cards: CardNeeds = NO_CARDS,
-) -> PodClass:
+def _new_class(essence: PodSpec, signature: bytes, traits: _Traits) -> PodClass:
     requests: Amounts = {}
     scored = weight = (0, 0)
     problem = ""
     try:
         requests, scored, weight = pod_requests(essence), scored_requests(essence), scored_weight(essence)
-        requests = counted_requests(requests, cards) if cards.asked else requests
+        requests = counted_requests(requests, traits.cards) if traits.cards.asked else requests
     except AmountError as error:
         requests, problem = {}, str(error)
     return PodClass(
@@ -250,15 +237,15 @@ def _new_class(
         requests=requests,
         signature=signature,
         problem=problem,
-        namespace=namespace,
-        labels=labels,
-        inter_pod=inter_pod_constraints(essence, namespace),
+        namespace=traits.namespace,
+        labels=traits.labels,
+        inter_pod=inter_pod_constraints(essence, traits.namespace),
         scored=scored,
         weight=weight,
-        owner=owner,
-        volumes=volumes,
-        devices=devices,
-        cards=cards,
+        owner=traits.owner,
+        volumes=traits.volumes,
+        devices=traits.devices,
+        cards=traits.cards,
     )
 
 
