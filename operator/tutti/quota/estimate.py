@@ -118,35 +118,17 @@ def estimate_starts(
     timeline = _Timeline(now, tree, free[:, asked], ends, steps)
     out: list[float | None] = [None] * len(line)
     waiting = list(range(len(line)))
-    least = [0] * len(line)
+    needed = _EndsNeeded(timeline, line)
     while waiting:
-        found = _next(timeline, line, waiting[:1] if strict else waiting, least)
+        found = needed.next_of(waiting[:1] if strict else waiting)
         if found is None:
             break
         index, passed = found
         out[index] = timeline.start(line[index], passed)
         waiting.remove(index)
-        least = [max(known, passed) for known in least]
+        needed.pass_ends(passed)
     timeline.begin_anew()
     return out
-
-
-def _next(
-    timeline: _Timeline, line: Sequence[PendingWorkload], waiting: Sequence[int], least: list[int]
-) -> tuple[int, int] | None:
-    """Return who starts next, and after how many ends; of several after the same end the first in line.
-
-    `least` keeps for each how many ends it needs at least. More never become fewer: others only take, and what one
-    gives back when it ends it has taken before.
-    """
-    best: tuple[int, int] | None = None
-    for index in waiting:
-        if best is not None and least[index] >= best[1]:
-            continue
-        least[index] = timeline.ends_needed(line[index], least[index])
-        if least[index] <= len(timeline.ends) and (best is None or least[index] < best[1]):
-            best = index, least[index]
-    return best
 
 
 class _Taken(NamedTuple):
@@ -311,3 +293,32 @@ def _sum(parts: Sequence[Usage]) -> Usage:
     for part in parts:
         add_to(total, part)
     return total
+
+
+class _EndsNeeded:
+    """After how many ends each of a line fits, as far as that has been worked out."""
+
+    def __init__(self, timeline: _Timeline, line: Sequence[PendingWorkload]) -> None:
+        self._timeline = timeline
+        self._line = line
+        self._least = [0] * len(line)  # how many each needs at least
+
+    def next_of(self, waiting: Sequence[int]) -> tuple[int, int] | None:
+        """Return who of some starts next, and after how many ends; of several after the same end the first in line.
+
+        How many one needs at least is kept. More never become fewer: others only take, and what one gives back when it
+        ends it has taken before.
+        """
+        best: tuple[int, int] | None = None
+        least = self._least
+        for index in waiting:
+            if best is not None and least[index] >= best[1]:
+                continue
+            least[index] = self._timeline.ends_needed(self._line[index], least[index])
+            if least[index] <= len(self._timeline.ends) and (best is None or least[index] < best[1]):
+                best = index, least[index]
+        return best
+
+    def pass_ends(self, count: int) -> None:
+        """Note that nobody starts before so many ends any more."""
+        self._least = [max(known, count) for known in self._least]
