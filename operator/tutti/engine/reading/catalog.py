@@ -157,41 +157,57 @@ class Catalog(WrittenObjects):
             now: Unix seconds, by which the windows count that are on.
         """
         self.parts = {}
-        topologies = self.topologies = {
+        self._compile_flavors()
+        in_units = in_units_of(self.flavors, offered, self.parts)
+        cohorts = {one.metadata.name: one for one in self.all(Cohort)}
+        shared: dict[str, Mapping[FlavorResource, Quota]] = {
+            one.metadata.name: quotas_in(one.spec.resource_groups, in_units) for one in self.each(Cohort)
+        }
+        written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.each(ClusterQueue)]
+        turning = {name: cohort_key(name) for name, one in cohorts.items() if one.spec.temporary_quotas}
+        temporary: dict[str, tuple[ClusterQueue | Cohort, Mapping[FlavorResource, Quota]]] = {
+            one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas
+        }
+        temporary |= {key: (cohorts[name], shared[name]) for name, key in turning.items()}
+        self.windows.compile(temporary, in_units, now)
+        now_on = {name: self.windows.quotas_of(name) for name in temporary}
+        caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
+        self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
+        self.most_of_cohorts = {name: self.windows.most_of(key, now) for name, key in turning.items()}
+        shared |= {name: now_on[key] for name, key in turning.items()}
+        self.cohorts = {
+            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in caught
+        }
+        quotas = [(one, now_on.get(one.metadata.name, usual)) for one, usual in written]
+        self._compile_queues(quotas, caught, now)
+        self._note_rules()
+
+    def _compile_flavors(self) -> None:
+        """Work out topologies, flavors, and what their resources are worth."""
+        self.topologies = {
             one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.each(Topology)
         }
-        self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.each(ResourceFlavor)}
+        self.flavors = {one.metadata.name: flavor_of(one, self.topologies) for one in self.each(ResourceFlavor)}
         self.worth = {
             (one.metadata.name, resource): weight
             for one in self.each(ResourceFlavor)
             for resource, weight in one.spec.resource_weights.items()
         }
-        in_units = in_units_of(self.flavors, offered, self.parts)
-        cohorts = {one.metadata.name: one for one in self.all(Cohort)}
-        caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
-        shared: dict[str, Mapping[FlavorResource, Quota]] = {
-            one.metadata.name: quotas_in(one.spec.resource_groups, in_units) for one in self.each(Cohort)
-        }
-        self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
-        written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.each(ClusterQueue)]
-        temporary: dict[str, tuple[ClusterQueue | Cohort, Mapping[FlavorResource, Quota]]] = {
-            one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas
-        }
-        turning = {name: cohort_key(name) for name, one in cohorts.items() if one.spec.temporary_quotas}
-        temporary |= {key: (cohorts[name], shared[name]) for name, key in turning.items()}
-        self.windows.compile(temporary, in_units, now)
-        self.most_of_cohorts = {name: self.windows.most_of(key, now) for name, key in turning.items()}
-        shared |= {name: self.windows.quotas_of(key) for name, key in turning.items()}
-        self.cohorts = {
-            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in caught
-        }
+
+    def _compile_queues(
+        self,
+        written: Iterable[tuple[ClusterQueue, Mapping[FlavorResource, Quota]]],
+        caught: Mapping[str, tuple[str, ...]],
+        now: float,
+    ) -> None:
+        """Work out ClusterQueues with the quotas that they have now; `caught` has the cohorts that are in rings."""
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
         known = {one.metadata.name: one for one in self.all(AdmissionCheck)}
-        for one, usual in written:
+        for one, quotas in written:
             name = one.metadata.name
             self.looked_at = (ClusterQueue.KIND, "", name)
-            queue = queue_in(one, self.windows.quotas_of(name) if name in temporary else usual)
+            queue = queue_in(one, quotas)
             queue = replace(queue, most=self.windows.most_of(name, now), shares_cards=self.shares_cards)
             problem = self._queue_problem(queue, caught, parents)
             if one.metadata.deletion_timestamp:
@@ -200,6 +216,9 @@ class Catalog(WrittenObjects):
             checks = provisioning_of(queue.checks, known) if queue.checks.on_flavors else queue.checks
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort, checks=checks)
         self.looked_at = None
+
+    def _note_rules(self) -> None:
+        """Note which rules any ClusterQueue goes by: what no queue has is not looked at."""
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
         orders = [queue.order for queue in self.queues.values() if queue.order is not None]
