@@ -328,45 +328,29 @@ def _take_out(
     state: PreemptionState, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found, priority: int
 ) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
-    workload, (victims, rows, apart) = entry.workload, found
-    leaving: list[Workload] = []
-    fewer: dict[WorkloadKey, list[Member]] = {}
-    whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
-    for victim in victims:
-        other = quota_usage.workload_of(state, victim.holder)
-        assert other is not None  # else it would have been spared
-        if victim.holder.name in apart:
-            if other.name not in whole:
-                fewer.setdefault(other.key, []).append(apart[victim.holder.name])
-            continue
-        leaving.append(other)
-        by = _BY[victim.reason].format(queue=queue.name)
-        preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
-        text = f"it makes room for {preemptor}: {by}"
-        if other.phase is Phase.WAITING and other.held_since is None:  # it holds what others have left for it
-            nominations.give_up_nomination(state, other.key)
-            state.touch(other.key)
-        else:
-            evict(state, other, EvictionReason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
+    workload = entry.workload
+    leaving, fewer = _who_leaves(state, found)
+    for victim, other in leaving:
+        _have_leave(state, other, victim.reason, workload, queue)
     for key, members in fewer.items():
         for_whom = f"{workload_named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
         text = f"it makes room for {for_whom}; its gang does without it"
         evict_members(state, state.workloads[key], members, PREEMPTION_BY_SCHEDULER, text)
         for member in members:
             report_preempted(state, member.pod, for_whom)
-    going = [one for other in leaving for one in other.members() if one.pod.place]
+    going = [one for _, other in leaving for one in other.members() if one.pod.place]
     pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
     until = state.now + state.configuration.victims_timeout_seconds
-    why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
+    why = _waiting_for(state, workload, found.victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
         priority=priority,
-        spots=list(nominations.spots_of(state, lacking.needs, rows)),
+        spots=list(nominations.spots_of(state, lacking.needs, found.rows)),
         wants=nominations.wants_of(entry.needs),
         victims=pods,
         charges=lacking.charged,
         until=until,
         why=why,
-        leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],
+        leaving=[*((other.name, None) for _, other in leaving), *_of_members(state, fewer)],
     )
     nominations.begin_nomination(state, workload.key, nomination)
     workload.cluster_queue = queue.name
@@ -376,6 +360,37 @@ def _take_out(
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for
     return why
+
+
+def _who_leaves(
+    state: PreemptionState, found: _Found
+) -> tuple[list[tuple[Victim, Workload]], dict[WorkloadKey, list[Member]]]:
+    """Return which workloads leave as a whole, and which members of those that do not leave alone."""
+    leaving: list[tuple[Victim, Workload]] = []
+    fewer: dict[WorkloadKey, list[Member]] = {}
+    whole = {victim.holder.name for victim in found.victims if victim.holder.name not in found.apart}
+    for victim in found.victims:
+        other = quota_usage.workload_of(state, victim.holder)
+        assert other is not None  # else it would have been spared
+        member = found.apart.get(victim.holder.name)
+        if member is None:
+            leaving.append((victim, other))
+        elif other.name not in whole:
+            fewer.setdefault(other.key, []).append(member)
+    return leaving, fewer
+
+
+def _have_leave(
+    state: PreemptionState, other: Workload, reason: PreemptionReason, workload: Workload, queue: Queue
+) -> None:
+    """Have a workload leave for another one of a ClusterQueue; who only waits gives up what is held for it."""
+    if other.phase is Phase.WAITING and other.held_since is None:  # it holds what others have left for it
+        nominations.give_up_nomination(state, other.key)
+        state.touch(other.key)
+        return
+    preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
+    text = f"it makes room for {preemptor}: {_BY[reason].format(queue=queue.name)}"
+    evict(state, other, EvictionReason.PREEMPTED, text, preempted=reason.value, for_queue=queue.name)
 
 
 def _of_members(state: PreemptionState, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
