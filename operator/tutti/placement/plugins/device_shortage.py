@@ -7,7 +7,7 @@ control characters are shown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -114,20 +114,13 @@ class _Tally(NamedTuple):
     @classmethod
     def of(cls, nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask, short: Mask) -> _Tally:
         """Count the devices of some rows, bool[rows]; `short` are those that lack some."""
-        rows, wanted, free = nodes.devices.rows, max(way.count, 1), Counter[int]()
-        told, met = Counter[str](), dict[PoolKey, set[str]]()
-        shared: dict[int, int] = {}  # what is free of the pools that rows share, which are counted once
-        for row in np.flatnonzero(among).tolist():
-            own = zip(rows.own[row], rows.own_uses[row], strict=True)
-            here = _count(program, way, own, told, met)
-            common = rows.shared[row]
-            if id(common) not in shared:
-                of_all = zip(common.pools.pools, common.uses, strict=True)
-                shared[id(common)] = _count(program, way, of_all, told, met)
+        wanted, counts, free = max(way.count, 1), _DeviceCounts(program, way), Counter[int]()
+        for row, free_here in counts.of_rows(nodes, among):
             if short[row]:
-                free[here + shared[id(common)]] += 1
+                free[free_here] += 1
         behind = list(_left_behind(nodes, among))
-        _count(program, way, ((pool, _UNUSED) for pool in behind), told, met)
+        counts.add((pool, _UNUSED) for pool in behind)
+        told = counts.told
         devices, match, taken, tainted = (told[one] for one in ("of_class", "match", "taken", "tainted"))
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = plainly(way.device_class)
@@ -148,28 +141,48 @@ class _Tally(NamedTuple):
         return cls(text, wanted, most)
 
 
-def _count(
-    program: DeviceProgram,
-    way: WayAsk,
-    pools: Iterable[tuple[NodePool, LocalUse]],
-    told: Counter[str],
-    met: dict[PoolKey, set[str]],
-) -> int:
-    """Add to what is told of devices those of pools that have not been met yet; returns how many of all are free."""
-    free = 0
-    for pool, use in pools:
-        found, used = program.matches(way, pool), use[0]
-        spent = _spent(way, pool, use) & found.selected & ~used
-        if pool.status is PoolStatus.COMPLETE:
-            free += (found.selected & found.tolerated & ~used & ~spent).bit_count()
-        new = _not_seen(pool, met) if pool.shared else -1
-        told["of_class"] += (found.of_class & new).bit_count()
-        told["match"] += (found.selected & new).bit_count()
-        told["untold"] += (found.untold & new).bit_count()
-        told["taken"] += (found.selected & used & new).bit_count()
-        told["spent"] += (spent & new).bit_count()
-        told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
-    return free
+class _DeviceCounts:
+    """How many devices there are for a request, match, are taken and so on; those that several nodes see count once.
+
+    Attributes:
+        told: How many, by what is told of them.
+    """
+
+    def __init__(self, program: DeviceProgram, way: WayAsk) -> None:
+        self.told = Counter[str]()
+        self._program, self._way = program, way
+        self._met = dict[PoolKey, set[str]]()  # the devices of shared pools that are counted
+
+    def of_rows(self, nodes: NodeColumns, among: Mask) -> Iterator[tuple[int, int]]:
+        """Count those of some rows, bool[rows]; yields each of these rows with how many of all are free there."""
+        rows = nodes.devices.rows
+        shared: dict[int, int] = {}  # what is free of the pools that rows share, which are counted once
+        for row in np.flatnonzero(among).tolist():
+            here, common = self.add(zip(rows.own[row], rows.own_uses[row], strict=True)), rows.shared[row]
+            if id(common) not in shared:
+                shared[id(common)] = self.add(zip(common.pools.pools, common.uses, strict=True))
+            yield row, here + shared[id(common)]
+
+    def add(self, pools: Iterable[tuple[NodePool, LocalUse]]) -> int:
+        """Count the devices of pools that have not been met yet; returns how many of all are free."""
+        free, told = 0, self.told
+        for pool, use in pools:
+            found, used = self._program.matches(self._way, pool), use[0]
+            spent = _spent(self._way, pool, use) & found.selected & ~used
+            if pool.status is PoolStatus.COMPLETE:
+                free += (found.selected & found.tolerated & ~used & ~spent).bit_count()
+            new = -1
+            if pool.shared:
+                known = self._met.setdefault(pool.key, set())
+                new = _not_in(known, pool)
+                known.update(one.name for one in pool.devices)
+            told["of_class"] += (found.of_class & new).bit_count()
+            told["match"] += (found.selected & new).bit_count()
+            told["untold"] += (found.untold & new).bit_count()
+            told["taken"] += (found.selected & used & new).bit_count()
+            told["spent"] += (spent & new).bit_count()
+            told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
+        return free
 
 
 def _untold(program: DeviceProgram, way: WayAsk, count: int, pools: Iterable[NodePool]) -> str:
@@ -184,9 +197,11 @@ def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, pools: It
     met, count = dict[PoolKey, set[str]](), 0
     for pool in pools:
         if pool.status is not PoolStatus.COMPLETE:
-            new = _not_seen(pool, met) if pool.shared else -1
-            met.setdefault(pool.key, set())
+            known = met.setdefault(pool.key, set())
+            new = _not_in(known, pool) if pool.shared else -1
             count += (program.matches(way, pool).selected & new).bit_count()
+            if pool.shared:
+                known.update(one.name for one in pool.devices)
     if not count:
         return ""
     first = min(met)
@@ -241,12 +256,9 @@ def _first_ways(claims: Sequence[ClaimAsk]) -> list[WayAsk]:
     return [request.ways[0] for claim in claims for request in claim.requests if not request.ways[0].admin]
 
 
-def _not_seen(pool: NodePool, seen: dict[PoolKey, set[str]]) -> int:
-    """Return the devices of a pool that other nodes see as well and that have not been met yet, as bits."""
-    known = seen.setdefault(pool.key, set())
-    new = sum(1 << at for at, one in enumerate(pool.devices) if one.name not in known)
-    known.update(one.name for one in pool.devices)
-    return new
+def _not_in(known: Collection[str], pool: NodePool) -> int:
+    """Return the devices of a pool whose names are not known, as bits."""
+    return sum(1 << at for at, one in enumerate(pool.devices) if one.name not in known)
 
 
 def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Counts) -> Iterator[str]:
