@@ -205,18 +205,12 @@ def command(
     With --learn a small policy is learned that prefers some nodes to others, and judged on what it has not seen. Where
     the interval of what it gained there is not above 0, nothing is written, and it exits 1.
     """
-    try:
+    with _refusing("--speed"):
         rules = Rules(step, grace, resume, not no_limits, speeds_of(speeds))
-    except ValueError as error:
-        fail(f"--speed {error}", USAGE)
-    try:
+    with _refusing("--parallel"):
         parts = parts_of(parallel)
-    except ValueError as error:
-        fail(f"--parallel {error}", USAGE)
-    try:
+    with _refusing("--progress"):
         said = None if progress is None else SaidProgress(parts_of(progress))
-    except ValueError as error:
-        fail(f"--progress {error}", USAGE)
     if silent and elastic is None:
         fail("--silent is about elastic jobs: say by --elastic with how few of their pods they run", USAGE)
     rules = replace(rules, elastic=None if elastic is None else Elastic(elastic, parts, silent), progress=said)
@@ -224,25 +218,29 @@ def command(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed, unseen, Lesson(goal, rounds, draws, hidden, seed=seed),
     )  # fmt: skip
-    lessons: Lessons | None = None
-    found: Simulation | None = None
     try:
-        if lesson_file is None:
-            found = _simulated(ways, asked)
-        else:
-            lessons = _learned(ways, asked, lesson_file)
+        found = _simulated(ways, asked) if lesson_file is None else _learned(ways, asked, lesson_file)
     except (SettingError, TraceError, ConfigurationError) as error:
         fail(str(error), USAGE)
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}", USAGE)
     except StuckError as error:
         fail(str(error), USAGE)
-    if found is not None:
+    if isinstance(found, Simulation):
         ways.show(found, lambda page: draw(found, page))
-    if lessons is not None:
-        ways.show(lessons, lambda page: draw_learned(lessons, page))
-        if not lessons.learned.gained:
-            click.get_current_context().exit(NO)
+        return
+    ways.show(found, lambda page: draw_learned(found, page))
+    if not found.learned.gained:
+        click.get_current_context().exit(NO)
+
+
+@contextmanager
+def _refusing(option: str) -> Iterator[None]:
+    """Exit with what is wrong with an option, where its value raises a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        fail(f"{option} {error}", USAGE)
 
 
 def _learned(ways: ViewOptions, asked: _Asked, file: Path) -> Lessons:

@@ -128,28 +128,8 @@ class EngineRun:
         self._left = False  # whether something may land that nobody waits for any more
         self._lease_seconds = context.configuration.leader_election.lease_duration_seconds
         self._times = GangTimes(context.metrics, clock=context.clock)
-        self._dispatch = Dispatch(
-            context.client,
-            fence=leadership.fence,
-            observe=self._observe,
-            metrics=context.metrics,
-            times=self._times,
-            term=leadership.term,
-            instance=leadership.identity,
-            extenders=context.configuration.extenders,
-            kinds=engine.state.kinds,
-        )
-        self._cycle = Cycle(
-            engine,
-            self._dispatch.carry_out,
-            node_gone=self._dispatch.node_gone,
-            metrics=context.metrics,
-            journal=context.journal,
-            decided=self._decided,
-            fence=leadership.fence,
-            clock=context.clock,
-            ticks=context.ticks,
-        )
+        self._dispatch = self._make_dispatch(leadership)
+        self._cycle = self._make_cycle(leadership.fence)
         self._progress = ProgressReporter(engine, context.metrics)
         seen = look(self._observe)
         self._informers = Informers(
@@ -167,6 +147,36 @@ class EngineRun:
         )
         self._optional_informers = OptionalInformers(
             context.client, context.configuration, observe=seen, forget=self._dispatch.forget
+        )
+
+    def _make_dispatch(self, leadership: Leadership) -> Dispatch:
+        """Return who carries out what the engine decides."""
+        context = self._context
+        return Dispatch(
+            context.client,
+            fence=leadership.fence,
+            observe=self._observe,
+            metrics=context.metrics,
+            times=self._times,
+            term=leadership.term,
+            instance=leadership.identity,
+            extenders=context.configuration.extenders,
+            kinds=self.engine.state.kinds,
+        )
+
+    def _make_cycle(self, fence: Fence) -> Cycle:
+        """Return who asks the engine, and has its decisions carried out."""
+        context = self._context
+        return Cycle(
+            self.engine,
+            self._dispatch.carry_out,
+            node_gone=self._dispatch.node_gone,
+            metrics=context.metrics,
+            journal=context.journal,
+            decided=self._decided,
+            fence=fence,
+            clock=context.clock,
+            ticks=context.ticks,
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:

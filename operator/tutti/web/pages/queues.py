@@ -26,52 +26,17 @@ _BAR_NOTE = (
 
 def queues_page(asked: PageRequest) -> PageDocument:
     """Return all cohorts and queues, or, for who may not see these, the queues of his namespaces."""
-    answers, viewer = asked.answers, asked.viewer
-    chosen = asked.query.get(_RESOURCES, "")
-    sections = []
-    waiting = running = 0
-    if viewer.queues:
-        resources = _chosen(answers.roots, chosen)
-        rows = [row for root in answers.roots for row in _branch_rows(root, resources, 0)]
-        waiting, running = sum(one.waiting for one in answers.roots), sum(one.running for one in answers.roots)
-        sections.append(
-            PageSection(
-                "queues",
-                "table",
-                "Cohorts and queues",
-                tuple(rows),
-                columns(
-                    "Cohort or queue",
-                    "Resource",
-                    "Use",
-                    "Used",
-                    "Own",
-                    "Most",
-                    "Waiting",
-                    "Running",
-                    "Notes",
-                    numbers=("Used", "Own", "Most", "Waiting", "Running"),
-                ),
-                note=_BAR_NOTE,
-                empty="There are no ClusterQueues.",
-            )
-        )
+    viewer, chosen = asked.viewer, asked.query.get(_RESOURCES, "")
     own = list(_local_queue_rows(asked))
-    if not viewer.queues:
+    if viewer.queues:
+        roots = list(asked.answers.roots)
+        waiting, running = sum(one.waiting for one in roots), sum(one.running for one in roots)
+        sections = [_cluster_queues(roots, chosen)]
+    else:
         waiting, running = sum(one[1] for one in own), sum(one[2] for one in own)
+        sections = []
     if not viewer.queues or viewer.namespaces is not None:
-        sections.append(
-            PageSection(
-                "local",
-                "table",
-                "Queues of your namespaces",
-                tuple(one[0] for one in own),
-                columns(
-                    "Namespace", "Queue", "ClusterQueue", "Waiting", "Running", "Uses", numbers=("Waiting", "Running")
-                ),
-                empty="No namespace that you may look into has a LocalQueue.",
-            )
-        )
+        sections.append(_local_queues(one[0] for one in own))
     choices = (("", "devices"), (ALL, "all resources"))
     return PageDocument(
         "Queues",
@@ -82,9 +47,35 @@ def queues_page(asked: PageRequest) -> PageDocument:
     )
 
 
-def _chosen(roots: Iterable[Branch], chosen: str) -> set[str]:
+def _cluster_queues(roots: list[Branch], chosen: str) -> PageSection:
+    """Return all cohorts and ClusterQueues, with the resources that were asked for."""
+    resources = _chosen(roots, chosen)
+    numbers = ("Used", "Own", "Most", "Waiting", "Running")
+    return PageSection(
+        "queues",
+        "table",
+        "Cohorts and queues",
+        tuple(row for root in roots for row in _branch_rows(root, resources, 0)),
+        columns("Cohort or queue", "Resource", "Use", *numbers, "Notes", numbers=numbers),
+        note=_BAR_NOTE,
+        empty="There are no ClusterQueues.",
+    )
+
+
+def _local_queues(rows: Iterable[PageRow]) -> PageSection:
+    """Return the queues of the namespaces that somebody may look into."""
+    return PageSection(
+        "local",
+        "table",
+        "Queues of your namespaces",
+        tuple(rows),
+        columns("Namespace", "Queue", "ClusterQueue", "Waiting", "Running", "Uses", numbers=("Waiting", "Running")),
+        empty="No namespace that you may look into has a LocalQueue.",
+    )
+
+
+def _chosen(roots: list[Branch], chosen: str) -> set[str]:
     """Return which resources are shown: devices, where there are any and no others are asked for."""
-    roots = list(roots)
     known = {use.resource for root in roots for use in root.uses}
     return known if chosen == ALL else set(accelerators(roots)) or known
 

@@ -29,6 +29,7 @@ from tutti.cli.views.explain.model import (
     GateOutcome,
     GateStep,
     NodeRoom,
+    OperatorStatus,
     QuotaUse,
     Remedy,
     Successors,
@@ -131,22 +132,15 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     why = asked.what_if(asked.listed.seen, key)
     lacks, restarts = degraded_of(state, workload), is_restarting(workload)
     leaves = "" if why is None or why.reason != EvictionReason.MEMBER_LOST else why.message
-    if lacks is None or leaves:
-        found = _look(asked, state, key, why, trying=trying)
-    else:
-        lacks = waiting_for(lacks, why)
-        found = _look_at_degraded(asked, state, key, why, lacks, trying=trying)
+    lacks = lacks if lacks is None or leaves else waiting_for(lacks, why)
+    found = _look_at(asked, state, key, why, None if leaves else lacks, trying=trying)
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     kind, namespace, name = key
     tally = workload.counts()
     said = explained_by_status(asked.listed, namespace, name)
     told = None if said is None else said.told
     energy = energy_of(state, workload)
-    where = ("", "") if why is None else (why.gate.value, why.reason)
-    differs = bool(asked.assumed) and told is not None and is_by_other_settings(told, *where)
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
-    said_by_order = order_said(state, workload) if why is not None else ""
-    order = f"The order of its queue: {said_by_order}" if said_by_order else ""
     return ExplainedWorkload(
         kind=kind,
         namespace=namespace,
@@ -179,10 +173,22 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
         leaving=leaving_pods(asked, state, key),
-        notes=(*workload.notes, *([asked.assumed] if differs else ()), *([order] if order else ())),
+        notes=(*workload.notes, *_notes(asked, state, workload, why, told)),
         watts=None if energy is None else round(energy.watts, 1),
         kwh=None if energy is None else round(energy.kwh, 3),
     )
+
+
+def _notes(
+    asked: ObservedCluster, state: State, workload: Workload, why: Explanation | None, told: OperatorStatus | None
+) -> Iterator[str]:
+    """Yield what is to be known beside the gates: that its status has other settings, and how its queue is ordered."""
+    where = ("", "") if why is None else (why.gate.value, why.reason)
+    if asked.assumed and told is not None and is_by_other_settings(told, *where):
+        yield asked.assumed
+    order = order_said(state, workload) if why is not None else ""
+    if order:
+        yield f"The order of its queue: {order}"
 
 
 def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
@@ -224,16 +230,18 @@ def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequ
     return needs if workload.degraded_since is None else as_required(needs)
 
 
-def _look_at_degraded(
+def _look_at(
     asked: ObservedCluster,
     state: State,
     key: WorkloadKey,
     why: Explanation | None,
-    lacks: DegradedGang,
+    lacks: DegradedGang | None,
     *,
     trying: bool,
 ) -> _Look:
-    """Look at the gates of the members that a gang lacks; where some do not exist yet, as if they did."""
+    """Look at the gates of a workload; of one that lacks members, at theirs, as if those existed that do not yet."""
+    if lacks is None:
+        return _look(asked, state, key, why, trying=trying)
     then = with_successors(asked, state.workloads[key], lacks)
     if then is None or then is asked:
         found = _look(asked, state, key, why, trying=trying)
