@@ -18,8 +18,9 @@ import yaml
 
 from e2e.harness.processes import free_port
 from tests.api import pod_templates
-from tests.api.manifests import RIGHT, WRONG, manifest
+from tests.api.manifests import RIGHT, manifest
 from tests.api.pod_templates import BEYOND, RATCHETS, REFUSED, TAKEN
+from tests.api.wrong_manifests import WRONG
 from tutti.api.crds import crd_file_name
 from tutti.api.kinds import KINDS
 

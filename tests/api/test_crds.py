@@ -14,7 +14,8 @@ import pytest
 import yaml
 from celpy.adapter import json_to_cel
 
-from tests.api.manifests import RIGHT, WRONG, Wrong, manifest
+from tests.api.manifests import RIGHT, manifest
+from tests.api.wrong_manifests import WRONG, Wrong
 from tutti.api.crds import crd, crd_file_name, to_yaml, write_definitions
 from tutti.api.kinds import KINDS
 from tutti.api.model import Lenient

@@ -6,7 +6,8 @@ from copy import deepcopy
 
 import pytest
 
-from tests.api.manifests import RIGHT, WRONG, manifest
+from tests.api.manifests import RIGHT, manifest
+from tests.api.wrong_manifests import WRONG
 from tutti.api.kinds import KINDS, ClusterQueue, ObjectError, PodGroup, Workload, parse_object
 from tutti.api.kinds.parsing import UNSUPPORTED
 from tutti.api.selectors import LabelSelector, Taint

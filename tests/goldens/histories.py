@@ -32,7 +32,8 @@ from tests.engine.stories.test_volume_histories import VolumeHistories
 from tests.engine.world import World
 from tests.simulation import world as simulated
 from tests.simulation.run import play, quiet
-from tests.simulation.scenario import NODES, Scenario, Step, drawn
+from tests.simulation.scenario import drawn
+from tests.simulation.steps import NODES, Scenario, Step
 from tutti.engine.journal import Decided, JournalError, JournalWriter, read, replay
 from tutti.engine.records.decisions import NoteFault
 from tutti_demo.performance import Options, Performance

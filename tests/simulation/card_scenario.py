@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.simulation.cards import MEMORY, OF_MEMORY, OF_PERCENT, PER_NODE, SLOTS
-from tests.simulation.scenario import CODES, Scenario, Step, process_faults
+from tests.simulation.faults import CODES, process_faults
+from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import gang
 
 MACHINES = ("n0", "n1")

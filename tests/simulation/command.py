@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario, drawn
+from tests.simulation.scenario import drawn
 from tests.simulation.shrink import shrunk
+from tests.simulation.steps import Scenario
 
 AT_ONCE = 10
 """Seeds that a process plays before it says how it went."""

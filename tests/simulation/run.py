@@ -15,8 +15,8 @@ import structlog
 from tests.simulation import ending
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.operator import CONFIGURATION, POLICIES
-from tests.simulation.scenario import Scenario
 from tests.simulation.server import Json
+from tests.simulation.steps import Scenario
 from tests.simulation.world import World
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.supervision import leaves

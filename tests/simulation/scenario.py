@@ -1,8 +1,4 @@
-"""What happens to a simulated cluster, as a list of steps drawn from a seed.
-
-A step is plain data: when, what, and its arguments. A run is nothing but its steps and its seed, so a failing one can
-be written down, cut down and played again.
-"""
+"""What happens to a simulated cluster, as a list of steps (`steps.py`) drawn from a seed; faults are in `faults.py`."""
 
 from __future__ import annotations
 
@@ -11,41 +7,24 @@ from typing import Any
 
 import msgspec
 
+from tests.simulation.faults import CODES, accidents, broken_machines, lasting_faults, process_faults, wire_faults
 from tests.simulation.mistakes import BAD, STRAYS
 from tests.simulation.pods import NATIVE
 from tests.simulation.policy_steps import policy_steps
+from tests.simulation.steps import NODES, Scenario, Step
 from tests.simulation.waiting_steps import waiting_steps
 
-WRITES = (
-    ("pods/binding", "POST"),
-    ("pods/binding", "POST"),
-    ("pods/binding", "POST"),
-    ("pods", "DELETE"),
-    ("pods/status", "PATCH"),
-    ("podgroups", ""),
-    ("podgroups/status", "PATCH"),
-    ("workloads/status", "PATCH"),
-    ("clusterqueues/status", "PATCH"),
-    ("leases", "PUT"),
-    ("events", "POST"),
-    ("", "GET"),
-)
-KINDS = ("pods", "pods", "pods", "nodes", "podgroups", "workloads", "clusterqueues", "")
-CODES = (409, 500, 503, 504, 429)
-NODES = {"n0": (4, "r0"), "n1": (4, "r0"), "n2": (4, "r1"), "n3": (4, "r1")}
 SHARED = (("ClusterQueue", "cq1"), ("ClusterQueue", "cq3"), ("LocalQueue", "q2"), ("ResourceFlavor", "default"))
 """What many gangs depend on, and somebody may spoil for a while."""
 QUEUES = ("", "q1", "q2", "q3")
 LARGEST = 6
 """GPUs that a gang may ask for: it fits into any queue, and into the cluster with one node missing."""
 
-
 MOVES = 0.4
 """How often queues have others moved for their workloads."""
 
 TAKES = 0.85
 """How often anybody is taken out for others."""
-
 
 LOSES = 0.4
 """How often there is a gang that loses members while it runs, and a crowd that would have their room."""
@@ -63,39 +42,6 @@ LATE = 0.3
 """How often a gang's room is given back because a promised member does not come."""
 
 
-class Step(msgspec.Struct, frozen=True):
-    """Something that happens: an action of `World`, by name, and what it is given."""
-
-    at: float
-    do: str
-    args: dict[str, Any] = {}
-
-
-class Scenario(msgspec.Struct, frozen=True):
-    """Everything a run depends on. `heal_at` is when the faults are over."""
-
-    seed: int
-    steps: list[Step]
-    heal_at: float
-    slowness: float = 1.0
-
-    @property
-    def has_policies(self) -> bool:
-        """Whether throttles, users and the network are configured in it."""
-        return any(step.do == "policies" for step in self.steps)
-
-    @property
-    def has_native_groups(self) -> bool:
-        """Whether PodGroups of Kubernetes stand for any gang in it."""
-        return any(step.do == "gang" and step.args.get("how") == NATIVE for step in self.steps)
-
-    def lines(self) -> str:
-        """The scenario as a journal: a step to a line."""
-        head = f"seed {self.seed}, faults are over at {self.heal_at:g} s, messages take {self.slowness:g} times as long"
-        steps = sorted(self.steps, key=lambda step: step.at)
-        return "\n".join([head, *(msgspec.json.encode(step).decode() for step in steps)])
-
-
 def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     draw = random.Random(seed)
@@ -106,11 +52,11 @@ def drawn(seed: int) -> Scenario:
         *(_contests(draw) if takes else ()),
     ]
     steps += [
-        *_wire_faults(draw),
-        *_lasting_faults(draw, [step.args for step in steps if step.do == "gang"]),
+        *wire_faults(draw),
+        *lasting_faults(draw, [step.args for step in steps if step.do == "gang"]),
         *process_faults(draw),
-        *_accidents(draw),
-        *_broken_machines(draw),
+        *accidents(draw),
+        *broken_machines(draw),
         *_rivals(draw),
         *(_urgent(draw) if draw.random() < URGENT else ()),
         *(_losses(draw) if draw.random() < LOSES else ()),
@@ -329,106 +275,6 @@ def _latecomer(draw: random.Random) -> list[Step]:
 def _plain_member(at: float, gang: str, rank: int, gpus: int, seconds: float) -> Step:
     member = {"gang": gang, "name": f"{gang}-{rank}", "gpus": gpus, "gated": False, "seconds": seconds}
     return Step(at, "member", member)
-
-
-def _wire_faults(draw: random.Random) -> list[Step]:
-    """Writes that fail in every way, and changes that come late, twice, or not before the next list."""
-    steps: list[Step] = []
-    for _ in range(draw.choice((0, 2, 6, 12))):
-        what, method = draw.choice(WRITES)
-        trouble = {
-            "what": what,
-            "method": method,
-            "how": draw.choice(("refuse", "spoil", "lose", "swallow", "hold")),
-            "code": draw.choice(CODES[1:] if method == "GET" else CODES),
-            "seconds": round(draw.uniform(0.5, 2.5), 1),
-            "times": draw.choice((1, 1, 2, 6)),
-        }
-        steps.append(Step(draw.uniform(0, 140), "trouble", trouble))
-    for _ in range(draw.choice((0, 1, 3, 6))):
-        at, what = draw.uniform(0, 130), draw.choice(KINDS)
-        match draw.choice(("lag", "lag", "drop", "double", "forget", "down")):
-            case "lag":
-                lag = {"what": what, "seconds": round(draw.uniform(0.2, 15), 1)}
-                steps += [Step(at, "lag", lag), Step(at + draw.uniform(1, 30), "lag", {"what": what, "seconds": 0.0})]
-            case "drop":
-                steps.append(Step(at, "drop", {"what": what}))
-            case "double":
-                steps.append(Step(at, "double", {"what": what}))
-            case "forget":
-                steps.append(Step(at, "forget", {}))
-            case "down":
-                seconds = round(draw.uniform(0.5, 12), 1)
-                steps.append(Step(at, "down", {"seconds": seconds}))
-                unseen = Step(at + draw.uniform(0, seconds), "cancel", {"gang": f"g{draw.randint(0, 6)}"})
-                steps += [unseen] if draw.random() < 0.5 else []
-    return steps
-
-
-def _lasting_faults(draw: random.Random, gangs: list[dict[str, Any]]) -> list[Step]:
-    """Pods that cannot be bound, and pods that cannot be deleted, until the faults are over."""
-    steps: list[Step] = []
-    if draw.random() < 0.4:
-        gang = max(draw.sample(gangs, 2), key=lambda about: about["least"])  # what cannot be whole without it
-        name = f"{gang['gang']}-{draw.randrange(gang['size'])}"
-        code = draw.choice((403, 500, 503))
-        stuck = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": code, "times": 10_000, "name": name}
-        steps.append(Step(draw.uniform(0, 60), "trouble", stuck))
-    if draw.random() < 0.3:
-        times = draw.choice((4, 12, 40))
-        stays = {"what": "pods", "method": "DELETE", "how": "refuse", "code": draw.choice((403, 500)), "times": times}
-        steps.append(Step(draw.uniform(0, 100), "trouble", stays))
-    return steps
-
-
-def process_faults(draw: random.Random) -> list[Step]:
-    """Processes that die or stand still, whoever leads more often than not."""
-    crashes = range(draw.choice((0, 0, 1, 2, 4)))
-    who = ("leader", "leader", "a", "b")
-    steps = [Step(draw.uniform(1, 140), "crash", {"replica": draw.choice(who)}) for _ in crashes]
-    for _ in range(draw.choice((0, 0, 0, 1, 2))):
-        pause = {"replica": draw.choice(who), "seconds": round(draw.uniform(1, 40), 1)}
-        steps.append(Step(draw.uniform(1, 110), "pause", pause))
-    return steps
-
-
-def _accidents(draw: random.Random) -> list[Step]:
-    """Nodes that vanish and come back, and another scheduler that uses the same nodes."""
-    steps: list[Step] = []
-    for _ in range(draw.choice((0, 0, 1, 2))):
-        at, name = draw.uniform(5, 120), draw.choice(sorted(NODES))
-        gpus, rack = NODES[name]
-        back = {"name": name, "gpus": gpus, "rack": rack}
-        steps += [Step(at, "lose_node", {"name": name}), Step(at + draw.uniform(0.1, 40), "node", back)]
-    for number in range(draw.choice((0, 0, 2, 5))):
-        foreign = {
-            "name": f"f{number}",
-            "node": draw.choice(sorted(NODES)),
-            "gpus": draw.randint(1, 3),
-            "seconds": round(draw.uniform(5, 40), 1),
-        }
-        steps.append(Step(draw.uniform(0, 120), "foreign", foreign))
-    return steps
-
-
-def _broken_machines(draw: random.Random) -> list[Step]:
-    """Machines that die and are switched on again, or not before the faults are over; that flap; that are drained."""
-    steps: list[Step] = []
-    for _ in range(draw.choice((0, 1, 1, 2))):
-        at, name, after = draw.uniform(10, 120), draw.choice(sorted(NODES)), draw.uniform(1, 20)
-        match draw.choice(("die", "die", "die for good", "flap", "drain")):
-            case "die":
-                steps.append(Step(at, "die", {"name": name, "seconds": round(after, 1)}))
-                steps.append(Step(at + draw.uniform(0.5, 60), "revive", {"name": name}))
-            case "die for good":
-                steps.append(Step(at, "die", {"name": name, "seconds": round(after, 1)}))
-            case "flap":
-                flaps = [{"name": name, "seconds": round(draw.uniform(0.2, 6), 1)} for _ in range(draw.randint(1, 4))]
-                steps += [Step(at + 3 * number, "flap", flap) for number, flap in enumerate(flaps)]
-            case "drain":
-                steps.append(Step(at, "drain", {"name": name}))
-                steps.append(Step(at + draw.uniform(1, 60), "uncordon", {"name": name}))
-    return steps
 
 
 def _rivals(draw: random.Random) -> list[Step]:

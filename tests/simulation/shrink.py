@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.simulation.scenario import Scenario
+from tests.simulation.steps import Scenario
 
 
 def shrunk(scenario: Scenario, fails: Callable[[Scenario], bool], *, tries: int = 150) -> Scenario:

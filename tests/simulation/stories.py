@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.scenario import NODES, Scenario, Step, queue
+from tests.simulation.scenario import queue
+from tests.simulation.steps import NODES, Scenario, Step
 
 START = 3.0
 """When the first gang comes: the operator has taken the lease by then."""

@@ -10,7 +10,7 @@ from tests.simulation.card_scenario import MACHINES, drawn_with_cards
 from tests.simulation.cards import MEMORY, OF_MEMORY, PER_NODE, SLOTS
 from tests.simulation.operator import CONFIGURATION
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import gang
 from tutti.api.configuration import HamiSettings
 from tutti.cluster.cards.columns import CardColumns

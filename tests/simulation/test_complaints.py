@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation.run import play
-from tests.simulation.scenario import Step
+from tests.simulation.steps import Step
 from tests.simulation.stories import PREEMPTS, START, cluster, gang, on, story
 from tests.simulation.told import bound, evicted, writes
 from tests.simulation.world import World

@@ -16,7 +16,7 @@ from tests.drawing import SEARCHES
 from tests.simulation.killing import Killer
 from tests.simulation.pods import NATIVE
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Step
+from tests.simulation.steps import Step
 from tests.simulation.stories import LISTED, claims, cluster, devices, gang, on, story, with_claims, with_devices
 from tests.simulation.wire import Sent
 from tests.simulation.world import World

@@ -11,7 +11,8 @@ import pytest
 
 from tests.simulation.devices import DRIVER, GROUP
 from tests.simulation.run import play
-from tests.simulation.scenario import Scenario, drawn
+from tests.simulation.scenario import drawn
+from tests.simulation.steps import Scenario
 from tests.simulation.stories import cluster, devices, gang, story
 from tests.simulation.test_mutations import BREAKAGES, SHARED
 from tests.simulation.world import World

@@ -6,8 +6,8 @@ Quota and nodes are decided on together here, so most of it is about what is dec
 from __future__ import annotations
 
 from tests.simulation.run import play
-from tests.simulation.scenario import Step
 from tests.simulation.server import Json
+from tests.simulation.steps import Step
 from tests.simulation.stories import PREEMPTS, cluster, gang, on, story
 from tests.simulation.told import bound, evicted
 from tests.simulation.world import World

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.mistakes import BAD, STRAYS
 from tests.simulation.run import play
-from tests.simulation.scenario import Step
+from tests.simulation.steps import Step
 from tests.simulation.stories import cluster, gang, story
 from tests.simulation.told import bound
 

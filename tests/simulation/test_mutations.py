@@ -13,7 +13,8 @@ import pytest
 
 from tests.simulation.pods import NATIVE
 from tests.simulation.run import play
-from tests.simulation.scenario import Step, drawn
+from tests.simulation.scenario import drawn
+from tests.simulation.steps import Step
 from tests.simulation.stories import LISTED, START, cluster, devices, gang, on, story, with_devices
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.group_claims import GroupClaims

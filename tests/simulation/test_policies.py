@@ -19,7 +19,7 @@ from tests.simulation.policy_steps import (
     users,
 )
 from tests.simulation.run import play
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import cluster, story
 from tests.simulation.waiting_steps import Drawn, waiting_gang
 from tutti.cluster.network import NetworkState

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.operator import CheckedEngine, Operator
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import cluster, gang, story
 from tests.simulation.wire import Sent
 from tests.simulation.world import World

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import PREEMPTS, START, cluster, gang, story
 from tests.simulation.wire import Sent
 from tests.simulation.world import World

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.run import play
-from tests.simulation.scenario import Step
+from tests.simulation.steps import Step
 from tests.simulation.stories import cluster, gang, story
 
 KINDS = ("pods", "nodes", "podgroups", "workloads", "clusterqueues", "localqueues", "resourceflavors", "namespaces")

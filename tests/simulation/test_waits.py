@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.run import play
-from tests.simulation.scenario import Step
+from tests.simulation.steps import Step
 from tests.simulation.stories import cluster, story
 from tests.simulation.waiting_steps import Drawn, checks, follower, held_jobs, waiting_gang, window
 from tutti.engine.admission import attempt

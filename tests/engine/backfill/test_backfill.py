@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bench.backfill import MODES, Mode, Simulation
 from bench.simulation.recounting import recounted
+from tests.engine.backfill.heads import easy, ends, job, reserved, runs
 from tests.engine.world import START, World
 from tests.quota.trees import unhurried
 from tutti.api.conditions import timestamp
 
-HOUR = 3600
-
-
-def reserved(gpus: int = 8, nodes: int = 1, *, mode: str = "Reserved", each: int = 8, **spec: Any) -> World:
-    """A queue with so much quota, and nodes of 8 GPUs each unless said otherwise."""
-    world = World()
-    world.flavor()
-    world.queue("cq", gpus, local="queue", backfill=mode, **spec)
-    for number in range(nodes):
-        world.node(f"n{number}", gpus=each)
-    return world
-
-
-def job(
-    world: World, name: str, gpus: int, seconds: int | None = None, *, pods: int = 1, queue: str = "queue", **pod: Any
-) -> None:
-    """A workload of so many pods of so many GPUs each, a moment younger than the one before; it says how long it runs."""
-    world.now += 0.001
-    limit = {} if seconds is None else {"maximumExecutionTimeSeconds": seconds}
-    world.workload(name, {"name": "main", "count": pods, "minCount": pods}, queueName=queue, **limit)
-    for rank in range(pods):
-        world.pod(f"{name}-{rank}", gpus=gpus, workload=name, **pod)
-
-
-def runs(world: World, name: str) -> bool:
-    return f"{name}-0" in world.where()
-
-
-def ends(world: World, *names: str) -> None:
-    """All pods of some workloads succeed."""
-    for name in names:
-        world.finish(*(pod for space, pod in world.pods if pod.rsplit("-", 1)[0] == name))
-    world.run()
-
-
 # The rule of EASY.
-
-
-def easy(mode: str = "Reserved") -> World:
-    """Two of 8 GPUs are free; 4 are given back after 100 s at the latest, 2 nobody knows when. The head wants 5."""
-    world = reserved(mode=mode)
-    job(world, "hundred", 4, 100)
-    job(world, "ever", 2)
-    world.run()
-    job(world, "head", 5)
-    world.run()
-    assert not runs(world, "head")
-    return world
 
 
 @pytest.mark.parametrize(
@@ -281,168 +233,6 @@ def test_two_heads_are_kept_for_side_by_side_and_the_first_goes_first():
     assert world.why("Workload", "second").details["startsAt"] == timestamp(START + 140)
     ends(world, "first")
     assert runs(world, "second")
-
-
-# Where nobody knows when.
-
-
-def starved(seconds: int = HOUR) -> World:
-    """Four nodes of 2 GPUs, full of jobs of which nobody knows how long they run; the head wants two nodes."""
-    world = reserved(gpus=100, nodes=4, each=2, reservationSeconds=seconds)
-    for number in range(8):
-        job(world, f"j{number}", 1)
-    world.run()
-    job(world, "head", 2, pods=2)
-    world.run()
-    return world
-
-
-def neighbours(world: World) -> dict[str, list[str]]:
-    """The jobs that run on each node."""
-    found: dict[str, list[str]] = {}
-    for pod, node in world.where().items():
-        if world.pods["default", pod].status.phase != "Succeeded":
-            found.setdefault(node, []).append(pod.rsplit("-", 1)[0])
-    return found
-
-
-def test_room_is_gathered_for_a_head_of_which_nobody_knows_when_it_starts():
-    world = starved()
-    why = world.why("Workload", "head")
-    assert "nobody knows when: what becomes free on 2 nodes is kept for it until" in why.message
-    assert why.details["keptUntil"] == timestamp(START + HOUR)
-    for number in range(20):
-        job(world, f"stream{number}", 1)
-    world.run()
-    for _ in range(16):
-        for names in neighbours(world).values():
-            if not runs(world, "head"):
-                ends(world, names[0])
-    assert runs(world, "head")
-    assert sum(len(names) for names in neighbours(world).values()) == 2 + 4  # the other two nodes stayed in use
-
-
-def test_room_is_given_to_others_again_when_it_was_kept_in_vain():
-    world = starved(seconds=60)
-    world.until(61)
-    assert "keptUntil" not in world.why("Workload", "head").details
-    first = next(iter(neighbours(world).values()))[0]
-    ends(world, first)
-    job(world, "other", 1)
-    world.run()
-    assert runs(world, "other")
-    world.until(60)
-    assert "keptUntil" in world.why("Workload", "head").details  # for another while
-    world.until(61)
-    assert "keptUntil" not in world.why("Workload", "head").details
-    world.until(60)
-    assert "keptUntil" not in world.why("Workload", "head").details  # twice as long this time
-    world.until(61)
-    assert "keptUntil" in world.why("Workload", "head").details
-
-
-def test_while_nothing_is_kept_for_the_head_the_next_one_is_kept_for():
-    world = starved(seconds=60)
-    job(world, "next", 2)
-    world.until(61)
-    assert "keptUntil" in world.why("Workload", "next").details
-
-
-def test_nothing_is_kept_for_what_can_never_start():
-    world = starved()
-    world.remove_object("Workload", "head")
-    world.delete("head-0", "head-1")
-    world.run()
-    job(world, "never", 4)  # no node is so large
-    world.run()
-    assert "keptUntil" not in world.why("Workload", "never").details
-    ends(world, "j0")
-    job(world, "small", 1)
-    world.run()
-    assert runs(world, "small")
-
-
-def test_what_belongs_to_nobody_s_workload_is_taken_to_stay():
-    world = reserved(gpus=100)
-    world.pod("daemon", gpus=1, node="n0", scheduler="default-scheduler")
-    job(world, "running", 7)
-    world.run()
-    job(world, "whole", 8)
-    job(world, "rest", 7)
-    world.run()
-    assert "keptUntil" not in world.why("Workload", "whole").details
-    assert "keptUntil" in world.why("Workload", "rest").details
-
-
-# Changes.
-
-
-def test_nothing_is_kept_any_more_when_the_head_goes():
-    world = easy()
-    job(world, "late", 2)
-    world.run()
-    assert not runs(world, "late")
-    world.remove_object("Workload", "head")
-    world.delete("head-0")
-    world.run()
-    assert runs(world, "late")
-
-
-def test_nothing_is_kept_any_more_when_the_queue_says_so():
-    world = easy()
-    job(world, "late", 2)
-    world.run()
-    spec = world.objects["ClusterQueue", "", "cq"]["spec"]
-    world.object("ClusterQueue", "cq", {**spec, "backfill": "BestEffort"})
-    world.run()
-    assert runs(world, "late")
-
-
-def test_a_head_whose_node_is_lost_is_promised_another():
-    world = reserved(gpus=100, nodes=2)
-    job(world, "a", 8, 100)
-    job(world, "b", 8, 900)
-    world.run()
-    job(world, "head", 8)
-    world.run()
-    assert world.why("Workload", "head").details["startsAt"] == timestamp(START + 100)
-    world.remove_node(world.where()["a-0"])
-    world.run()
-    assert world.why("Workload", "head").details["startsAt"] == timestamp(START + 900)
-
-
-def test_a_restarted_operator_keeps_room_again():
-    world = easy()
-    world.restart()
-    job(world, "late", 2)
-    world.run()
-    assert not runs(world, "late")
-    assert "startsAt" in world.why("Workload", "head").details
-    assert not world.replay().differences
-
-
-def test_the_limit_of_what_runs_ends_it_and_the_head_starts():
-    world = easy()
-    world.until(101)
-    assert runs(world, "head")
-    assert not world.replay().differences
-
-
-def test_nobody_is_looked_at_again_and_again_while_what_is_overdue_takes_its_time_to_end():
-    world = easy()
-    job(world, "late", 2)
-    world.hold_evictions = True
-    world.until(101)
-    before = world.engine.evaluated
-    for _ in range(10):
-        world.decide(advance=0.01)
-        due = world.engine.wakeup()
-        assert due is None or due > world.now
-    assert world.engine.evaluated == before
-    assert not runs(world, "late")
-    world.delete("hundred-0")
-    world.run()
-    assert runs(world, "head")
 
 
 @unhurried

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.engine.admission.test_throttling import at, throttle
-from tests.engine.backfill.test_backfill import ends, job, runs
+from tests.engine.backfill.heads import ends, job, runs
 from tests.engine.world import START, World
 from tests.quota.trees import unhurried
 from tutti.api.conditions import timestamp
