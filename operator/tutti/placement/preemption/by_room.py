@@ -21,12 +21,12 @@ from tutti.placement.gang import Ask
 from tutti.placement.plugins.devices import DeviceRoom
 from tutti.placement.preemption.device_wish import DeviceWish
 from tutti.placement.preemption.pool import Free, Remaining, ResourceWish, VictimPool
+from tutti.placement.preemption.search import VictimSearch
 from tutti.placement.preemption.units import (
     NO_BAND,
     BarredNodes,
     Numbers,
     SimulatedRemoval,
-    VictimPredicate,
     VictimUnits,
 )
 from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage
@@ -238,17 +238,9 @@ class ByRoom:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        ask: Ask,
-        units: VictimUnits,
-        coverage: Coverage,
-        profile: Profile,
-        enough: VictimPredicate,
-        *,
-        within: Mask | None = None,
-        closed: BarredNodes | None = None,
+        self, search: VictimSearch, ask: Ask, *, within: Mask | None = None, closed: BarredNodes | None = None
     ) -> None:
+        cluster, units, profile = search.cluster, search.units, search.profile
         nodes = cluster.nodes
         states = pre_filter(ask.pod_class, nodes, ask.where, profile)
         room = [one for one in states if isinstance(one, DeviceRoom)]
@@ -264,7 +256,7 @@ class ByRoom:
         if room:
             most = np.minimum(most, _most_by_devices(cluster, room[0], units, ask.required))
             devices = DeviceWish.of(cluster, ask.pod_class)
-        self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
+        self._cluster, self._units, self._coverage, self._enough = cluster, units, search.coverage, search.enough
         self._wanted = ask.required
         self._wish = ResourceWish.of(cluster, ask, profile, mask, most=most, barring=barring, devices=devices)
         self._row = cluster.pod_columns.row[units.slots].astype(np.int64)

@@ -36,40 +36,38 @@ from tutti.placement.gang import Ask, hardest_first
 from tutti.placement.plugins.spread_constraints import HARD, spread_constraints
 from tutti.placement.plugins.topology_spread import PodTopologySpread
 from tutti.placement.preemption.pool import ResourceWish, VictimPool
-from tutti.placement.preemption.units import NO_BAND, Numbers, SimulatedRemoval, VictimPredicate, VictimUnits
+from tutti.placement.preemption.search import VictimSearch
+from tutti.placement.preemption.units import NO_BAND, Numbers, SimulatedRemoval, VictimUnits
 from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage, VictimCost
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
 from tutti.placement.together import Diagnosis, in_order, place_together
 
 
-@dataclass(slots=True)
 class ByTrial:
     """One choice.
 
-    Attributes:
+    Args:
+        search: Among whom, and by what.
+        asks: What the gang wants.
         seen: Whether it matters who is where, beyond the room they take.
-        searching: Whether one order of the asks is not enough, so that others are tried each time.
     """
 
-    cluster: Cluster
-    asks: Sequence[Ask]
-    units: VictimUnits
-    coverage: Coverage
-    profile: Profile
-    enough: VictimPredicate
-    seen: bool
-    searching: bool = False
-    _rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    def __init__(self, search: VictimSearch, asks: Sequence[Ask], *, seen: bool) -> None:
+        self._cluster, self._units, self._coverage = search.cluster, search.units, search.coverage
+        self._profile, self._enough = search.profile, search.enough
+        self._asks, self._seen = asks, seen
+        self._searching = False  # whether one order of the asks is not enough, so that others are tried each time
+        self._rows: Rows = np.zeros(0, dtype=np.int64)
 
     def choose(self) -> Mask | None:
         """Return bool[units] that must go; None where the gang does not fit even without all of them."""
-        everybody = np.ones(len(self.units), dtype=np.bool_)
+        everybody = np.ones(len(self._units), dtype=np.bool_)
         if not self._fits(everybody):
-            self.searching = True
+            self._searching = True
             if not self._fits(everybody):
                 return None
-        order = self.units.cheapest_first(self.units.over_budget(self.cluster, everybody, self.coverage))
+        order = self._units.cheapest_first(self._units.over_budget(self._cluster, everybody, self._coverage))
         low, high = 0, len(order)
         while low < high:
             middle = (low + high) // 2
@@ -83,10 +81,10 @@ class ByTrial:
 
     def _without_idle(self, needed: Mask, most_important_first: Numbers) -> Mask:
         """Reprieve all that are not on the nodes where the gang would be, if that does no harm, then what can be."""
-        used = np.zeros(len(self.cluster.nodes), dtype=np.bool_)
+        used = np.zeros(len(self._cluster.nodes), dtype=np.bool_)
         used[self._rows] = True
-        there = np.zeros(len(self.units), dtype=np.bool_)
-        there[self.units.of[used[self.cluster.pod_columns.row[self.units.slots]]]] = True
+        there = np.zeros(len(self._units), dtype=np.bool_)
+        there[self._units.of[used[self._cluster.pod_columns.row[self._units.slots]]]] = True
         if self._fits(needed & there):
             needed = needed & there
         bound = self._bound_by_claims(needed)
@@ -99,13 +97,13 @@ class ByTrial:
 
     def _bound_by_claims(self, needed: Mask) -> Mask:
         """Return bool[units]: which all must go, because the gang needs the devices that several of them share."""
-        bound = np.zeros(len(self.units), dtype=np.bool_)
-        if not any(ask.pod_class.features & Feature.DEVICES for ask in self.asks):
+        bound = np.zeros(len(self._units), dtype=np.bool_)
+        if not any(ask.pod_class.features & Feature.DEVICES for ask in self._asks):
             return bound
-        holders, sharing = self.cluster.device_users.holders, dict[ClaimKey, set[int]]()
-        mine = np.flatnonzero(needed[self.units.of])
-        records = self.cluster.pod_columns.at(self.units.slots[mine])
-        for record, unit in zip(records, self.units.of[mine].tolist(), strict=True):
+        holders, sharing = self._cluster.device_users.holders, dict[ClaimKey, set[int]]()
+        mine = np.flatnonzero(needed[self._units.of])
+        records = self._cluster.pod_columns.at(self._units.slots[mine])
+        for record, unit in zip(records, self._units.of[mine].tolist(), strict=True):
             for claim in holders.claims_for(record):
                 sharing.setdefault(claim, set()).add(unit)
         for claim, several in sharing.items():
@@ -129,13 +127,13 @@ class ByTrial:
 
     def _fits(self, gone: Mask, *, held_fast: ClaimKey | None = None) -> bool:
         """Whether the gang fits if some units are gone, and one claim keeps its devices."""
-        if not self.enough(gone):
+        if not self._enough(gone):
             return False
-        holders = self.cluster.device_users.holders
+        holders = self._cluster.device_users.holders
         holders.held_fast = set() if held_fast is None else {held_fast}
         try:
-            removal = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
-            with removal, self.cluster.transaction() as transaction:
+            removal = SimulatedRemoval(self._cluster, self._units.pods(gone), seen=self._seen)
+            with removal, self._cluster.transaction() as transaction:
                 found = self._place(transaction)
         finally:
             holders.held_fast = set()
@@ -145,13 +143,13 @@ class ByTrial:
         return True
 
     def _place(self, transaction: Transaction) -> list[Rows] | Diagnosis | int:
-        nodes = self.cluster.nodes
-        if self.searching:
-            return place_together(nodes, transaction, self.asks, self.profile)
-        return in_order(nodes, transaction, self.asks, hardest_first(nodes, self.asks), self.profile)
+        nodes = self._cluster.nodes
+        if self._searching:
+            return place_together(nodes, transaction, self._asks, self._profile)
+        return in_order(nodes, transaction, self._asks, hardest_first(nodes, self._asks), self._profile)
 
     def _only(self, some: Numbers) -> Mask:
-        out = np.zeros(len(self.units), dtype=np.bool_)
+        out = np.zeros(len(self._units), dtype=np.bool_)
         out[some] = True
         return out
 
@@ -216,28 +214,20 @@ class _Queries:
         return known or bool(pod.uses) or (self.holders is not None and self.holders.concerns(pod))
 
 
-@dataclass(slots=True)
 class ByNode:
     """One choice for one pod."""
 
-    cluster: Cluster
-    ask: Ask
-    units: VictimUnits
-    coverage: Coverage
-    profile: Profile
-    wish: ResourceWish
-    looks: _Queries
-
-    @classmethod
-    def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, coverage: Coverage, profile: Profile) -> Self:
-        """Begin a choice."""
+    def __init__(self, search: VictimSearch, ask: Ask) -> None:
+        cluster, profile = search.cluster, search.profile
         nodes = cluster.nodes
         mask = static_filter_result(ask.pod_class, nodes, ask.where, profile).mask
         for state in pre_filter(ask.pod_class, nodes, ask.where, profile):
             for rejection in state.rejections():
                 mask = mask & ~(rejection.rows & rejection.final)
-        wish = ResourceWish.of(cluster, ask, profile, mask, most=1)
-        return cls(cluster, ask, units, coverage, profile, wish, _Queries.of(cluster, ask, profile))
+        self._cluster, self._units, self._coverage = cluster, search.units, search.coverage
+        self._ask, self._profile = ask, profile
+        self._wish = ResourceWish.of(cluster, ask, profile, mask, most=1)
+        self._looks = _Queries.of(cluster, ask, profile)
 
     def choose(self, besides: Mask, *, than: VictimCost | None) -> Cleared | None:
         """Return the node that is hurt least, and less than something else would; None where there is none.
@@ -264,13 +254,13 @@ class ByNode:
         Returns:
             The rows; the highest priority of those that must leave, and the sum of theirs, as in `VictimCost`.
         """
-        cluster, units = self.cluster, self.units
-        pool = VictimPool.of(cluster, units.slots, self.wish, Coverage(()), units.band[units.of] == NO_BAND)
-        removed = pool.remove(self.wish.free(cluster))
+        cluster, units = self._cluster, self._units
+        pool = VictimPool.of(cluster, units.slots, self._wish, Coverage(()), units.band[units.of] == NO_BAND)
+        removed = pool.remove(self._wish.free(cluster))
         there = np.zeros(len(cluster.nodes), dtype=np.bool_)
         there[pool.row] = True
-        rows = there & ~besides & (self.wish.capacity(removed) > 0)
-        gone = pool.reprieve(removed, np.broadcast_to(self.wish.request[:, None], removed.shape), rows)
+        rows = there & ~besides & (self._wish.capacity(removed) > 0)
+        gone = pool.reprieve(removed, np.broadcast_to(self._wish.request[:, None], removed.shape), rows)
         band = _bands(units, cluster)[pool.slots]
         least, highest = np.full(len(rows), np.iinfo(np.int64).max), np.full(len(rows), NO_BAND)
         np.minimum.at(least, pool.row, band)
@@ -288,15 +278,15 @@ class ByNode:
 
     def _clear(self, row: int) -> Cleared | None:
         """Find who must leave a node; None where that is no help."""
-        there = np.zeros(len(self.units), dtype=np.bool_)
-        there[self.units.of[self.cluster.pod_columns.row[self.units.slots] == row]] = True
-        units = self.units.some(there)
+        there = np.zeros(len(self._units), dtype=np.bool_)
+        there[self._units.of[self._cluster.pod_columns.row[self._units.slots] == row]] = True
+        units = self._units.some(there)
         found: list[tuple[VictimCost, Mask]] = []
         for over in self._over_budget(units):
             gone = self._left_out(row, units, units.cheapest_first(over)[::-1])
             if gone is None:
                 return None
-            found.append((units.cost(self.cluster, gone, self.coverage), gone))
+            found.append((units.cost(self._cluster, gone, self._coverage), gone))
         cost, gone = min(found, key=lambda one: one[0])
         there[there] = gone
         return Cleared(row, there, cost)
@@ -304,17 +294,17 @@ class ByNode:
     def _over_budget(self, units: VictimUnits) -> list[Mask]:
         """Return who might be beyond a budget, bool[units]: if the least important use it first, or the most."""
         everybody = np.ones(len(units), dtype=np.bool_)
-        least = units.over_budget(self.cluster, everybody, self.coverage)
+        least = units.over_budget(self._cluster, everybody, self._coverage)
         if not least.any():
             return [least]
-        return [least, units.over_budget(self.cluster, everybody, self.coverage, reverse=True)]
+        return [least, units.over_budget(self._cluster, everybody, self._coverage, reverse=True)]
 
     def _left_out(self, row: int, units: VictimUnits, order: Numbers) -> Mask | None:
         """Lift units off a node and put them back in an order; returns bool[units], those that must leave."""
         removed: dict[int, SimulatedRemoval] = {}
         try:
             for unit in order.tolist():
-                removed[unit] = SimulatedRemoval(self.cluster, units.pods_of(unit), seen=True)
+                removed[unit] = SimulatedRemoval(self._cluster, units.pods_of(unit), seen=True)
                 removed[unit].remove()
             if not (self._has_room(row) and self._is_open(row)):
                 return None
@@ -330,19 +320,19 @@ class ByNode:
         """Put back who need not leave, in order."""
         for unit, removal in list(removed.items()):
             removal.reprieve()
-            pods = self.cluster.pod_columns.at(units.pods_of(unit))
-            if self._has_room(row) and (not any(map(self.looks.at, pods)) or self._is_open(row)):
+            pods = self._cluster.pod_columns.at(units.pods_of(unit))
+            if self._has_room(row) and (not any(map(self._looks.at, pods)) or self._is_open(row)):
                 del removed[unit]
             else:
                 removal.remove()
 
     def _has_room(self, row: int) -> bool:
-        nodes, columns = self.cluster.nodes, self.wish.columns
-        return bool((nodes.allocatable[row, columns] - nodes.requested[row, columns] >= self.wish.request).all())
+        nodes, columns = self._cluster.nodes, self._wish.columns
+        return bool((nodes.allocatable[row, columns] - nodes.requested[row, columns] >= self._wish.request).all())
 
     def _is_open(self, row: int) -> bool:
         """Whether the pods on the nodes let the pod go to one of them."""
-        found = pre_filter(self.ask.pod_class, self.cluster.nodes, self.ask.where, self.profile)
+        found = pre_filter(self._ask.pod_class, self._cluster.nodes, self._ask.where, self._profile)
         return not any(rejection.rows[row] for state in found for rejection in state.rejections())
 
 

@@ -29,6 +29,7 @@ from tutti.placement.gang import Ask, hardest_first, place_ask
 from tutti.placement.preemption.by_room import ByRoom, has_inter_pod_constraints, placement_changes_other_nodes
 from tutti.placement.preemption.by_trial import ByNode, ByTrial, open_nodes
 from tutti.placement.preemption.company import without_company
+from tutti.placement.preemption.search import VictimSearch
 from tutti.placement.preemption.units import (
     BarredNodes,
     Numbers,
@@ -52,48 +53,27 @@ def asks_for_one_domain_only(topology: TopologyPlacement) -> bool:
     return not (topology.there or topology.asked.slices or topology.asked.within or topology.home is not None)
 
 
-def in_one_domain(
-    cluster: Cluster,
-    ask: Ask,
-    units: VictimUnits,
-    coverage: Coverage,
-    profile: Profile,
-    enough: VictimPredicate,
-    closed: BarredNodes | None = None,
-) -> Mask | None:
+def in_one_domain(search: VictimSearch, ask: Ask, closed: BarredNodes | None = None) -> Mask | None:
     """Return bool[units] that must go so that an ask fits as near as it must be; None where that is not found."""
-    topology = ask.topology
+    topology, units = ask.topology, search.units
     assert topology is not None  # only then there are domains to choose from
-    domain, plain = domains_of(cluster, topology), replace(ask, topology=None)
+    domain, plain = domains_of(search.cluster, topology), replace(ask, topology=None)
     nobody = np.zeros(len(units), dtype=np.bool_)
-    everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0, closed=closed)
+    everywhere = ByRoom(search, plain, within=domain >= 0, closed=closed)
     if topology.asked.together is not Together.REQUIRED:
         return everywhere.choose(nobody)
     able = _able(everywhere, units, domain, ask.required)
-    found: list[tuple[Mask, Mask]] = []
+    found: list[Mask] = []
     for one in able[:MOST_LOOKED_AT].tolist():
         rows = domain == one
         there = nobody.copy()
-        there[units.of[rows[cluster.pod_columns.row[units.slots]]]] = True
-        numbers = np.flatnonzero(there)
-        some = ByRoom(
-            cluster,
-            plain,
-            units.some(there),
-            coverage,
-            profile,
-            _for_some(enough, numbers, len(units)),
-            within=rows,
-            closed=closed,
-        )
-        chosen = some.choose(np.zeros(len(numbers), dtype=np.bool_))
+        there[units.of[rows[search.cluster.pod_columns.row[units.slots]]]] = True
+        chosen = ByRoom(search.among(there), plain, within=rows, closed=closed).choose(nobody[there])
         if chosen is not None:
             gone = nobody.copy()
-            gone[numbers[chosen]] = True
-            found.append((gone, rows))
-    if not found:
-        return None
-    return min(found, key=lambda one: units.cost(cluster, one[0], coverage))[0]
+            gone[there] = chosen
+            found.append(gone)
+    return min(found, key=search.cost) if found else None
 
 
 def domains_of(cluster: Cluster, topology: TopologyPlacement) -> Rows:
@@ -127,17 +107,6 @@ def _sums(capacity: Rows, domain: Rows, known: Mask, like: Rows) -> Rows:
     out = np.zeros_like(like)
     np.add.at(out, domain[known], capacity[known])
     return out
-
-
-def _for_some(enough: VictimPredicate, numbers: Numbers, count: int) -> VictimPredicate:
-    """Return the same rule for some of the units."""
-
-    def of_some(gone: Mask) -> bool:
-        all_gone = np.zeros(count, dtype=np.bool_)
-        all_gone[numbers[gone]] = True
-        return enough(all_gone)
-
-    return of_some
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,66 +152,48 @@ def choose_victims(
     if any(ask.pod_class.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
     with SimulatedRemoval(cluster, np.zeros(0, dtype=np.int64), seen=False):
-        return _choose(cluster, asks, units, profile, budgets, enough)
+        return _choose(VictimSearch(cluster, units, Coverage(budgets, of_leaving=False), profile, enough), asks)
 
 
-def _choose(
-    cluster: Cluster,
-    asks: Sequence[Ask],
-    units: VictimUnits,
-    profile: Profile,
-    budgets: Sequence[Budget],
-    enough: VictimPredicate,
-) -> ChosenVictims | None:
-    coverage = Coverage(budgets, of_leaving=False)
+def _choose(search: VictimSearch, asks: Sequence[Ask]) -> ChosenVictims | None:
+    cluster, units, profile = search.cluster, search.units, search.profile
     seen = any(has_inter_pod_constraints(cluster, ask, profile) for ask in asks)
     best: ChosenVictims | None = None
     known = np.zeros(len(cluster.nodes), dtype=np.bool_)
     if not any(placement_changes_other_nodes(cluster, ask, profile) for ask in asks) and _are_simply_near(asks):
         closed = [BarredNodes.of(cluster, ask, units, profile) if seen else None for ask in asks]
         for those in ([None] * len(asks), closed) if any(closed) else (closed,):
-            found = _by_room(cluster, asks, units, coverage, profile, enough, those)
-            rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+            found = _by_room(search, asks, those)
+            rows = None if found is None else _placed(search, asks, found, seen=seen)
             if found is not None and rows is not None:
-                best = _better(best, _result(cluster, units, found, rows, coverage))
+                best = _better(best, _result(search, found, rows))
                 known |= False if those[0] is None else those[0].rows
         by_amounts = best is None and bool(asks[0].pod_class.features & Feature.DEVICES)
         if len(asks) == 1 and not seen and asks[0].topology is None and not by_amounts:
             return best
         known |= open_nodes(cluster, asks[0], profile)
-    if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
-        one = ByNode.of(cluster, asks[0], units, coverage, profile)
-        cleared = one.choose(known, than=None if best is None else best.cost)
+    if _is_one_pod(asks) and search.enough(np.zeros(len(units), dtype=np.bool_)):
+        cleared = ByNode(search, asks[0]).choose(known, than=None if best is None else best.cost)
         if cleared is not None and cleared.gone.any():
-            return _result(cluster, units, cleared.gone, [np.array([cleared.row])], coverage)
+            return _result(search, cleared.gone, [np.array([cleared.row])])
     if best is not None:
         return best
-    return _by_trial(cluster, asks, units, coverage, profile, enough, seen=seen)
+    return _by_trial(search, asks, seen=seen)
 
 
-def _by_trial(
-    cluster: Cluster,
-    asks: Sequence[Ask],
-    units: VictimUnits,
-    coverage: Coverage,
-    profile: Profile,
-    enough: VictimPredicate,
-    *,
-    seen: bool,
-) -> ChosenVictims | None:
+def _by_trial(search: VictimSearch, asks: Sequence[Ask], *, seen: bool) -> ChosenVictims | None:
     """Try everybody on all nodes; those the gang is to be near stay where they would leave so that there are none."""
-    found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
-    rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+    found = ByTrial(search, asks, seen=seen).choose()
+    rows = None if found is None else _placed(search, asks, found, seen=seen)
     if found is None or rows is None:
         return None
-    may = without_company(cluster, asks, units, found, np.concatenate(rows))
+    may = without_company(search.cluster, asks, search.units, found, np.concatenate(rows))
     if may is None:
-        return _result(cluster, units, found, rows, coverage)
-    numbers = np.flatnonzero(may)
-    rest = _for_some(enough, numbers, len(units))
+        return _result(search, found, rows)
+    numbers, rest = np.flatnonzero(may), search.among(may)
     chosen = None
-    if rest(np.ones(len(numbers), dtype=np.bool_)):
-        chosen = _by_trial(cluster, asks, units.some(may), coverage, profile, rest, seen=seen)
+    if rest.enough(np.ones(len(numbers), dtype=np.bool_)):
+        chosen = _by_trial(rest, asks, seen=seen)
     return None if chosen is None else replace(chosen, units=numbers[chosen.units])
 
 
@@ -260,30 +211,22 @@ def _are_simply_near(asks: Sequence[Ask]) -> bool:
     return not topology or (len(asks) == 1 and asks_for_one_domain_only(topology[0]))
 
 
-def _placed(
-    cluster: Cluster, asks: Sequence[Ask], units: VictimUnits, gone: Mask, profile: Profile, *, seen: bool
-) -> list[Rows] | None:
+def _placed(search: VictimSearch, asks: Sequence[Ask], gone: Mask, *, seen: bool) -> list[Rows] | None:
     """Return where a gang goes when some units are gone; None where it does not fit then."""
-    with SimulatedRemoval(cluster, units.pods(gone), seen=seen), cluster.transaction() as transaction:
-        rows = place_together(cluster.nodes, transaction, asks, profile)
+    cluster = search.cluster
+    with SimulatedRemoval(cluster, search.units.pods(gone), seen=seen), cluster.transaction() as transaction:
+        rows = place_together(cluster.nodes, transaction, asks, search.profile)
     return None if isinstance(rows, Diagnosis) else rows
 
 
-def _result(cluster: Cluster, units: VictimUnits, chosen: Mask, rows: list[Rows], coverage: Coverage) -> ChosenVictims:
+def _result(search: VictimSearch, chosen: Mask, rows: list[Rows]) -> ChosenVictims:
+    units, columns = search.units, search.cluster.pod_columns
     order = units.cheapest_first(np.zeros(len(units), dtype=np.bool_))
-    victims = [pod for unit in order[chosen[order]].tolist() for pod in cluster.pod_columns.at(units.pods_of(unit))]
-    return ChosenVictims(np.flatnonzero(chosen), tuple(victims), rows, units.cost(cluster, chosen, coverage))
+    victims = [pod for unit in order[chosen[order]].tolist() for pod in columns.at(units.pods_of(unit))]
+    return ChosenVictims(np.flatnonzero(chosen), tuple(victims), rows, search.cost(chosen))
 
 
-def _by_room(
-    cluster: Cluster,
-    asks: Sequence[Ask],
-    units: VictimUnits,
-    coverage: Coverage,
-    profile: Profile,
-    enough: VictimPredicate,
-    closed: Sequence[BarredNodes | None],
-) -> Mask | None:
+def _by_room(search: VictimSearch, asks: Sequence[Ask], closed: Sequence[BarredNodes | None]) -> Mask | None:
     """Choose for one ask after another, the hardest first, each with the ones before it placed.
 
     Per ask, nodes that are `closed` to it now may be chosen, too.
@@ -292,20 +235,20 @@ def _by_room(
         bool[units]; None where that does not work out, though another order might.
     """
     if asks[0].topology is not None:
-        return in_one_domain(cluster, asks[0], units, coverage, profile, enough, closed[0])
+        return in_one_domain(search, asks[0], closed[0])
+    cluster, units = search.cluster, search.units
     chosen = np.zeros(len(units), dtype=np.bool_)
     order = hardest_first(cluster.nodes, asks)
     with cluster.transaction() as transaction:
         for index in order:
             last = index == order[-1]
-            must = enough if last else always_true
-            one = ByRoom(cluster, asks[index], units, coverage, profile, must, closed=closed[index])
-            more = one.choose(chosen)
+            must = search if last else replace(search, enough=always_true)
+            more = ByRoom(must, asks[index], closed=closed[index]).choose(chosen)
             if more is None:
                 return None
             chosen = more
             if not last:
                 with SimulatedRemoval(cluster, units.pods(chosen), seen=any(closed)):
-                    if place_ask(cluster.nodes, transaction, asks[index], profile) is None:
+                    if place_ask(cluster.nodes, transaction, asks[index], search.profile) is None:
                         return None
     return chosen
