@@ -1,4 +1,4 @@
-"""Gangs of one class, one behind the other, go where each would have gone by itself."""
+"""Gangs and pods of one class, one behind the other, go where each would have gone by itself."""
 
 from __future__ import annotations
 
@@ -111,6 +111,30 @@ def test_gangs_that_mind_where_others_are_go_where_nodes_are_scored_anew(sizes, 
             rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
             assert sorted(rows.tolist()) == sorted(expected)
             transaction.commit()
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(st.sampled_from([4, 8, 64]), st.sampled_from([16, 64])), min_size=1, max_size=6),
+    st.lists(st.sampled_from(MEANWHILE[:-1]), min_size=4, max_size=20),
+    st.sampled_from(["", "100m", "1", "3"]),
+    st.sampled_from(PACKINGS),
+)
+def test_pods_one_at_a_time_go_where_nodes_are_scored_anew(sizes, pods, cpu, packing):
+    cluster, profile = sized(sizes), with_packing(packing)
+    classes = [cluster.classes.of(pod("p", cpu=one).spec) for one in (cpu, "200m")]
+    for number, meanwhile in enumerate(pods):
+        pod_class = classes[number == 9]
+        happen(cluster, meanwhile, number, pod_class, profile)
+        expected = one_after_another(cluster, pod_class, 1, profile)
+        assert place_at_most(cluster, pod_class, 1, profile) == expected
+
+
+def place_at_most(cluster, pod_class, count, profile):
+    with cluster.transaction() as transaction:
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile).tolist()
+        transaction.commit()
+        return rows
 
 
 def place(cluster, pod_class, count, profile):

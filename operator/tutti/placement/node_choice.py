@@ -33,7 +33,13 @@ from tutti.placement.framework import (
     Rows,
     Scores,
 )
-from tutti.placement.order_ahead import before_one_is_full, first_scores, goes_by_columns, order_ahead
+from tutti.placement.order_ahead import (
+    before_one_is_full,
+    first_scores,
+    goes_by_columns,
+    order_ahead,
+    singles_ahead,
+)
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
@@ -269,11 +275,18 @@ class NodeChoice:
         placed = np.zeros(len(self.room), dtype=np.int64)
         rows = ordered(self.room.nonzero()[0], ties)
         if len(rows):
-            best = self._tie_rule(ties).first(self.worth(rows), rows)
+            ahead = singles_ahead(self.nodes) if self._is_kept else None
+            known = None if ahead is None else ahead.worth(self.pod_class, self.profile.fill, self._fill)
+            worth = self._fill(rows, _FIRST)[0] if known is None else known[rows]
+            if self.preferences:
+                worth += self._preferred(rows)
+            best = self._tie_rule(ties).first(worth, rows)
             row = rows[best : best + 1]
             self.transaction.put(row, _FIRST, self.pod_class)
             self.room[row] -= 1
             placed[row] = 1
+            if ahead is not None:
+                ahead.place(int(row[0]))
         return placed
 
     def _take(self, counts: Counts) -> None:

@@ -10,7 +10,8 @@ of: what nodes offer and have in use, and which of them have any room. An order 
 room of a node, so that how much room there is decides nothing.
 
 Pods that mind each other go one by one (`sequential.py`). Of those only what the next one is worth on each node by how
-full it is can be kept; it is asked again of the nodes that have changed since.
+full it is can be kept; it is asked again of the nodes that have changed since. So it is for pods that are placed one at
+a time, each for another workload: of those it is known for the next few on each node.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class InUse:
         """Return int64[k]: the rows that have something else in use now."""
         return np.flatnonzero(_differs(self.requested, nodes.all_in_use()) | _differs(self.scored, nodes.scored))
 
-    def look_again(self, nodes: NodeColumns, rows: Sequence[int] | Rows | slice = _ALL) -> None:
+    def look_again(self, nodes: NodeColumns, rows: int | Sequence[int] | Rows | slice = _ALL) -> None:
         """Take in what some rows have in use now."""
         self.requested[rows], self.scored[rows] = nodes.all_in_use()[rows], nodes.scored[rows]
 
@@ -198,6 +199,78 @@ class FirstScores:
         return self.whose is not None and self.whose() is pod_class
 
 
+AT_ONCE = np.arange(1, 5, dtype=np.int64)
+"""Of so many pods on a node it is worked out at once what each is worth."""
+
+
+@dataclass(slots=True)
+class _NextFew:
+    """What the next pods of a class are worth on each node, and what that was worked out of.
+
+    Attributes:
+        scoring: By what nodes were scored.
+        supply: Tells what nodes offer.
+        in_use: As it was scored, with those who were placed since.
+        scores: int64[len(AT_ONCE), rows], of the nth pod from when a node was scored.
+        placed: intp[rows], how many have been placed since.
+        first: int64[rows], what one more pod is worth.
+        used_up: The rows on which the one after the last that was scored is next.
+    """
+
+    scoring: Hashable
+    supply: Hashable
+    in_use: InUse
+    scores: Scores
+    placed: NDArray[np.intp]
+    first: Scores
+    used_up: list[int]
+
+
+@dataclass(slots=True)
+class SinglesAhead:
+    """What the next pods of the class that asked last are worth on each node, where they are placed one at a time."""
+
+    nodes: NodeColumns
+    whose: weakref.ref[PodClass] | None = None
+    kept: _NextFew | None = None
+
+    def worth(self, pod_class: PodClass, scoring: Hashable, ask: Callable[[Rows, Counts], Scores]) -> Scores | None:
+        """Return int64[rows]: what one more pod of a class is worth; None where another class asked before.
+
+        Args:
+            pod_class: The class.
+            scoring: By what nodes are scored for it, which must go by nothing but what they offer and have in use.
+            ask: Scores rows, int64[k], for the nth pods from now on, int64[m]: int64[m, k].
+        """
+        if self.whose is None or self.whose() is not pod_class:
+            self.whose, self.kept = weakref.ref(pod_class), None
+            return None
+        nodes, supply, kept = self.nodes, _supply(self.nodes), self.kept
+        if kept is None or (kept.scoring, kept.supply) != (scoring, supply):
+            scores = ask(np.arange(len(nodes)), AT_ONCE)
+            none = np.zeros(len(nodes), dtype=np.intp)
+            kept = self.kept = _NextFew(scoring, supply, InUse.of(nodes), scores, none, scores[0].copy(), [])
+            return kept.first
+        if kept.used_up or not kept.in_use.is_so(nodes):
+            stale = np.array(sorted({*kept.in_use.changed(nodes).tolist(), *kept.used_up}))  # as rows are scored
+            kept.scores[:, stale] = scores = ask(stale, AT_ONCE)
+            kept.placed[stale], kept.first[stale], kept.used_up = 0, scores[0], []
+            kept.in_use.look_again(nodes, stale)
+        return kept.first
+
+    def place(self, row: int) -> None:
+        """Take in that one has been placed on a row by what it was worth there."""
+        kept = self.kept
+        if kept is None:
+            return
+        kept.placed[row] += 1
+        if kept.placed[row] < len(kept.scores):
+            kept.first[row] = kept.scores[kept.placed[row], row]
+        else:
+            kept.used_up.append(row)
+        kept.in_use.look_again(self.nodes, row)
+
+
 def before_one_is_full(order: Rows, room: Counts) -> int:
     """Return how many pods of an order, int64[m], are placed before one takes the last room of a row, int64[rows]."""
     if (np.bincount(order, minlength=len(room))[order] < room[order]).all():
@@ -228,6 +301,11 @@ def goes_by_columns(scoring: Iterable[AllocationScorer]) -> bool:
 def first_scores(nodes: NodeColumns) -> FirstScores:
     """Return what was scored last over these columns."""
     return nodes.keep("first scores", None, lambda: FirstScores(nodes))
+
+
+def singles_ahead(nodes: NodeColumns) -> SinglesAhead:
+    """Return what is known of the next single pods over these columns."""
+    return nodes.keep("singles ahead", None, lambda: SinglesAhead(nodes))
 
 
 def order_ahead(nodes: NodeColumns) -> OrderAhead:
