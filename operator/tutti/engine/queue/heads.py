@@ -31,6 +31,7 @@ Candidate = tuple[Place, QueueEntry, WorkloadAssignment | None]
 
 
 ShutOut = Callable[[Workload, Exception], None]
+FailsAgain = Callable[[QueueEntry], bool]
 
 
 class Contender(Protocol):
@@ -113,12 +114,14 @@ def next_heads(
     lines: Iterable[PendingQueue],
     pending: PendingRequests,
     *,
+    fails_again: FailsAgain,
     shut_out: ShutOut,
     parked: ParkedForQuota | None = None,
 ) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
+        fails_again: Says of whoever is next whether a try would come to nothing; such a one is parked by that.
         shut_out: Takes out of its line one of which looking at its quota has raised.
         parked: Who competes beside those.
         state: What is used, and by what is compared.
@@ -157,6 +160,9 @@ def next_heads(
         if found[0] != place:
             known[number] = found
             heapq.heapreplace(heap, (found[0], number, contender))
+            continue
+        if fails_again(found[1]):
+            known.pop(number, None)  # what the others have said stands: nobody has got anything
             continue
         rivals = [one[:2] for one in heap[1:3]] + ([] if nearest is None else [(nearest, len(contenders))])
         yield NextHead(found[1], found[2], number, contender, min(rivals, default=None))

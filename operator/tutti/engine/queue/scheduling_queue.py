@@ -46,7 +46,7 @@ from tutti.engine.queue.equivalence import (
     shape_of,
     sort_key,
 )
-from tutti.engine.queue.heads import Batch, NextHead, next_heads
+from tutti.engine.queue.heads import Batch, next_heads
 from tutti.engine.queue.ordered_lines import OrderedLines
 from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken, tell_in_time
 from tutti.engine.queue.turn_length import TurnLength
@@ -154,8 +154,9 @@ class SchedulingQueue:
         self._parked.by_quota.rouse_lines(queues)
         degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
         aside = partial(self._put_aside, state)
-        then = next_heads(state, others, self._pending, shut_out=aside, parked=self._parked.by_quota)
-        heads = self._worth_trying(state, chain(next_heads(state, degraded, self._pending, shut_out=aside), then))
+        in_order = partial(next_heads, fails_again=partial(self._fails_again, state), shut_out=aside)
+        before_all = in_order(state, degraded, self._pending)
+        heads = chain(before_all, in_order(state, others, self._pending, parked=self._parked.by_quota))
         length, out_of_date = self._length, False
         length.begin(most, enough)
         while not (length.is_used_up or out_of_date) and (head := next(heads, None)) is not None:
@@ -360,18 +361,16 @@ class SchedulingQueue:
 
     # who is tried again
 
-    def _worth_trying(self, state: QueueState, heads: Iterator[NextHead]) -> Iterator[NextHead]:
-        """Yield some heads but those who would fail again; these stay parked until they may be told."""
-        for head in heads:
-            entry, equals = head.entry, head.entry.equivalence
-            again = partial(fails_again, state, entry)
-            if equals.before is None or not state.attempt(Whose(*entry.workload.key), "comparing it", again, False):
-                yield head
-                continue
-            self._parked.park(equals, equals.before)
-            quota_holdback.note_holdback(state, entry, equals.before)
-            tell_in_time(state, equals)
-            self._parked.for_more_quota(state, entry, equals.before)
+    def _fails_again(self, state: QueueState, entry: QueueEntry) -> bool:
+        """Whether one who is next would fail as before; then it stays parked until it may be told anew."""
+        equals, again = entry.equivalence, partial(fails_again, state, entry)
+        if equals.before is None or not state.attempt(Whose(*entry.workload.key), "comparing it", again, False):
+            return False
+        self._parked.park(equals, equals.before)
+        quota_holdback.note_holdback(state, entry, equals.before)
+        tell_in_time(state, equals)
+        self._parked.for_more_quota(state, entry, equals.before)
+        return True
 
     def _activate(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> None:
         """Have parked workloads tried again."""
