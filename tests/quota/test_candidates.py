@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,13 +45,15 @@ def moved_contests(draw):
                 snapshot.remove(holder)
             case 1:
                 snapshot.dismiss(holder)
-                again = replace(holder, priority=draw(st.integers(-1, 2)), cross_queue_priority=draw(cross))
-                snapshot.enrol(replace(again, local_queue=draw(st.sampled_from(LOCAL_QUEUES))))
+                again = msgspec.structs.replace(
+                    holder, priority=draw(st.integers(-1, 2)), cross_queue_priority=draw(cross)
+                )
+                snapshot.enrol(msgspec.structs.replace(again, local_queue=draw(st.sampled_from(LOCAL_QUEUES))))
     snapshot.protected = lambda holder: holder.name in spared
     if draw(st.booleans()):
         used = {local: draw(st.integers(0, 2)) for local in LOCAL_QUEUES}
         snapshot.used_lately = lambda holder: used.get(holder.local_queue)
-    return snapshot, replace(demand, cross_queue_priority=draw(cross))
+    return snapshot, msgspec.structs.replace(demand, cross_queue_priority=draw(cross))
 
 
 def named(snapshot, demand, queue, who):
@@ -159,7 +160,7 @@ def test_victims_are_the_same_as_when_everybody_is_tried(contest):
 def test_nobody_out_of_reach_is_a_candidate_and_without_anybody_in_reach_there_are_no_victims(contest, fair):
     snapshot, demand = contest
     rules = PreemptionRules(fair=fair)
-    wider = replace(demand, contested=frozenset(demand.usage))
+    wider = msgspec.structs.replace(demand, contested=frozenset(demand.usage))
     reach = {one.name for one in rules.within_reach(snapshot, [demand, wider])}
     for one in (demand, wider):
         if reach:

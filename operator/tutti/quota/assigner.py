@@ -30,6 +30,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
+
 from tutti.quota.assignment import (
     AssignedFlavor,
     AssignmentMode,
@@ -138,8 +140,7 @@ MOST_NAMED = 5
 """How many resources are named in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorAssigner:
+class FlavorAssigner(msgspec.Struct, frozen=True):
     """Assigns flavors in one queue.
 
     Attributes:
@@ -161,7 +162,7 @@ class FlavorAssigner:
     fair: bool = False
     requests: PodSetRequests | None = None
     most_ever: Callable[[FlavorResource], int] | None = None
-    seconds: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, int] = {}
 
     def assign(self, pod_sets: Sequence[PodSet], *, without: Without = ALL_ALLOWED) -> WorkloadAssignment:
         """Assign flavors to all pod sets; where one cannot have any, those behind it are not looked at.
@@ -239,15 +240,14 @@ class FlavorAssigner:
         )
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct):
     """The search for flavors of pod sets that share them; `taken` is what those before them take."""
 
     assigner: FlavorAssigner
     requests: PodSetRequests
     group: PodSetGroup
     taken: Usage
-    attempts: list[FlavorAttempt] = field(default_factory=list)
+    attempts: list[FlavorAttempt] = []
 
     def first(self) -> Found | None:
         """Return a flavor for each resource: in each resource group the first that will do, or the best."""

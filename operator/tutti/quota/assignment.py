@@ -8,8 +8,9 @@ groups and pod sets, which are all needed, the most severe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+import msgspec
 
 from tutti.quota.policy import FlavorRank, PreemptionMode
 from tutti.quota.tree import FlavorResource, Usage
@@ -26,7 +27,10 @@ class NoFit(IntEnum):
     @property
     def reason(self) -> str:
         """The reason as conditions tell it."""
-        return self.name.title().replace("_", "") if self else ""
+        return _REASONS[self]
+
+
+_REASONS = [one.name.title().replace("_", "") if one else "" for one in NoFit]
 
 
 class AssignmentMode(IntEnum):
@@ -44,8 +48,7 @@ def assignment_mode(mode: PreemptionMode) -> AssignmentMode:
     return AssignmentMode.PREEMPT
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorAttempt:
+class FlavorAttempt(msgspec.Struct, frozen=True):
     """A flavor that was looked at, the highest level that a resource needed, and why it does not fit."""
 
     flavor: str
@@ -56,16 +59,14 @@ class FlavorAttempt:
     message: str = ""
 
 
-@dataclass(slots=True)
-class AssignedFlavor:
+class AssignedFlavor(msgspec.Struct):
     """The flavor of one resource, and how good that is."""
 
     flavor: str
     rank: FlavorRank
 
 
-@dataclass(slots=True)
-class PodSetAssignment:
+class PodSetAssignment(msgspec.Struct):
     """The flavors of one pod set.
 
     Attributes:
@@ -79,7 +80,7 @@ class PodSetAssignment:
     name: str
     count: int
     requests: Mapping[str, int]
-    flavors: dict[str, AssignedFlavor] = field(default_factory=dict)
+    flavors: dict[str, AssignedFlavor] = {}
     failed: bool = False
     attempts: tuple[FlavorAttempt, ...] = ()
     problem: str = ""
@@ -110,8 +111,7 @@ class PodSetAssignment:
         return max(least.values(), default=NoFit.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetGroupAssignment:
+class PodSetGroupAssignment(msgspec.Struct, frozen=True):
     """The flavors of pod sets that share them: a leader and its workers, or one that shares them with nobody.
 
     Attributes:
@@ -127,8 +127,7 @@ class PodSetGroupAssignment:
     attempts: tuple[FlavorAttempt, ...]
 
 
-@dataclass(slots=True)
-class WorkloadAssignment:
+class WorkloadAssignment(msgspec.Struct):
     """The flavors of a workload.
 
     Attributes:
@@ -140,10 +139,10 @@ class WorkloadAssignment:
     """
 
     mode: AssignmentMode = AssignmentMode.NO_FIT
-    pod_sets: list[PodSetAssignment] = field(default_factory=list)
+    pod_sets: list[PodSetAssignment] = []
     level: int = 0
-    usage: Usage = field(default_factory=dict)
-    groups: list[PodSetGroupAssignment] = field(default_factory=list)
+    usage: Usage = {}
+    groups: list[PodSetGroupAssignment] = []
 
     def add(self, pods: PodSetAssignment) -> None:
         """Add what a pod set has got."""

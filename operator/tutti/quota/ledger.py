@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import attrgetter
+
+import msgspec
 
 from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import HolderUse
@@ -81,7 +83,9 @@ class Account:
     def with_handed(self, handed: Mapping[FlavorResource, int]) -> AdmittedWorkload:
         """Return the holder as it would be with some of what it has handed over."""
         back = self._of_handed(handed)
-        return replace(self.holder, usage={what: n + back.get(what, 0) for what, n in self.usage.items()})
+        return msgspec.structs.replace(
+            self.holder, usage={what: n + back.get(what, 0) for what, n in self.usage.items()}
+        )
 
     def _of_handed(self, wanted: Mapping[FlavorResource, int]) -> Usage:
         left = {what: min(amount, self.handed.get(what, 0)) for what, amount in wanted.items()}
@@ -377,7 +381,7 @@ class UsageLedger:
                     self._freed[self.root_of(queue)] = None  # others may preempt it now
                 account.described = True
                 self.snapshot.dismiss(account.holder)
-                account.holder = replace(like, name=who, queue=queue, usage=account.usage)
+                account.holder = msgspec.structs.replace(like, name=who, queue=queue, usage=account.usage)
                 self.snapshot.enrol(account.holder)
 
     def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:

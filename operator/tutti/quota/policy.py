@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, Protocol, assert_never
 
+import msgspec
+
 
 class Ranked(Protocol):
     """What a policy compares."""
@@ -37,8 +39,7 @@ class Preemptible(StrEnum):
     ANY = "Any"
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionPolicy:
+class PreemptionPolicy(msgspec.Struct, frozen=True):
     """What a ClusterQueue allows itself.
 
     Attributes:

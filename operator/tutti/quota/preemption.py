@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode
@@ -81,8 +83,7 @@ class PreemptionRules:
         return has_candidates(snapshot, demand)
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionOracle:
+class PreemptionOracle(msgspec.Struct, frozen=True):
     """Tries preemption for one workload."""
 
     snapshot: Snapshot

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import msgspec
+
 from tutti.quota.policy import NOBODY, Preemptible, PreemptionPolicy, Ranked, priority_in
 from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AdmittedWorkload:
+class AdmittedWorkload(msgspec.Struct, frozen=True, eq=False):
     """A workload that holds quota.
 
     Attributes:
@@ -47,8 +48,7 @@ class AdmittedWorkload:
         return not whats.isdisjoint(self.usage)
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """A workload that wants quota which is not free.
 
     Attributes:

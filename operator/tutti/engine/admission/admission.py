@@ -126,7 +126,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     state, required = attempt.state, [need for need in entry.needs if need.required]
     found = _take_required(attempt, required, entry.equivalence.pod_sets, as_it_starts(state, entry, choice))
     if isinstance(found, Refusal):
-        return replace(found, why=usage_history.explain_usage(state, entry.workload, found.why))
+        return msgspec.structs.replace(found, why=usage_history.explain_usage(state, entry.workload, found.why))
     if found.awaits:
         return found
     taken = list(found.taken)

@@ -142,8 +142,7 @@ def flavor_chooser(
     )
 
 
-@dataclass(slots=True)
-class Taken:
+class Taken(msgspec.Struct):
     """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
 
     need: PodSetRequest
@@ -152,8 +151,7 @@ class Taken:
     charge: Charge | None
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """What a workload gets by an attempt: nodes for its pods, or quota alone, with which it waits for these.
 
     Attributes:
@@ -174,8 +172,7 @@ class Admitted:
         return bool(self.held) or self.provisions is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """That a workload could not be admitted.
 
     Attributes:
@@ -230,8 +227,7 @@ class AdmissionAttempt:
         return self.state.profiles.get(self.workload.scheduler) or next(iter(self.state.profiles.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """What is asked for, per need: its flavors, of nodes, and of quota."""
 
     given: list[FlavorByResource]

@@ -7,7 +7,8 @@ A member belongs to the group that its annotations and the PodGroup named there 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from tutti.api.conventions import GangMembership
 from tutti.api.conventions.membership import within_bounds
@@ -150,7 +151,7 @@ def assign_member(state: IngestState, member: Member) -> None:
         workload.group(group).add(key, member)
         if member.charge is not None and member.charge.holder != workload.name:
             state.refund(member.charge)
-            member.charge = replace(member.charge, holder=workload.name)
+            member.charge = msgspec.structs.replace(member.charge, holder=workload.name)
             state.charge(member.charge)
     state.touch(address[0])
 

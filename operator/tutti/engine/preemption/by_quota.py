@@ -15,10 +15,11 @@ nobody else is taken out in its place, as is done where nodes are short (`overdu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tutti.api.conditions import timestamp
@@ -306,7 +307,7 @@ def _each_contested(demand: Demand, lacking: PreemptionOption) -> list[Demand]:
     wider = frozenset(demand.usage)
     if demand.contested != wider and any(need.topology for need in lacking.needs):
         # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
-        return [demand, replace(demand, contested=wider)]
+        return [demand, msgspec.structs.replace(demand, contested=wider)]
     return [demand]
 
 

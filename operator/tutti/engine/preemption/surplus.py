@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.quota_usage import workload_of
@@ -68,7 +69,7 @@ def set_apart(state: PreemptionState, snapshot: Snapshot, everybody: Sequence[Ad
             add_to(rest, member.charge.usage, -1)
             name = f"{holder.name}{PART}{member.pod.name}"
             at = member.pod.started if member.pod.started is not None else holder.reserved_at
-            snapshot.add(replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
+            snapshot.add(msgspec.structs.replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
             out[name] = member
-        snapshot.add(replace(holder, usage=rest))
+        snapshot.add(msgspec.structs.replace(holder, usage=rest))
     return out

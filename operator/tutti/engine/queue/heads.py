@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import msgspec
+
 from tutti.engine.admission.attempt import assign_flavors, widest_assignment
 from tutti.engine.queue import QueueState
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
@@ -69,8 +71,7 @@ class ParkedForQuota(Protocol):
         """Have all tried who are parked in the line of one who may go before a head of a tree, and return the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextHead:
+class NextHead(msgspec.Struct, frozen=True):
     """Whose turn it is.
 
     Attributes:
@@ -95,8 +96,7 @@ class NextHead:
             yield one
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Who is tried at once.
 
     Attributes:

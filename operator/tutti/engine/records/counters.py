@@ -77,7 +77,9 @@ class QueueCounts:
         for name in (local, cluster):
             if not name:
                 continue
-            count = self._counts.setdefault(name, QueueCount())
+            count = self._counts.get(name)
+            if count is None:
+                count = self._counts[name] = QueueCount()
             if bucket:
                 setattr(count, bucket, getattr(count, bucket) + by)
             add_to(count.reserved, usage, by)

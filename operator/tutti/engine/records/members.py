@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -100,8 +100,7 @@ Reported = tuple[str, str, float]
 """A reason and a message as last written, and when, Unix seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True):
     """What one member uses of a ClusterQueue's quota.
 
     Attributes:
@@ -123,7 +122,7 @@ class Charge:
 
     def held_by(self, holder: str) -> Charge:
         """Return what another uses who uses the same."""
-        return replace(self, holder=holder)
+        return msgspec.structs.replace(self, holder=holder)
 
 
 class HeldQuota(NamedTuple):
@@ -278,7 +277,7 @@ class MemberGroup:
     ended: int = 0
     held: HeldQuota | None = None
     added: Additions | None = None
-    _counted: tuple[list[int], MemberCounts] | None = None
+    _counted: tuple[list[int], int, MemberCounts] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""
@@ -294,9 +293,12 @@ class MemberGroup:
     def counts(self) -> MemberCounts:
         """Return how many members are doing what."""
         counts, known = self.phases.counts, self._counted
-        if known is None or known[0] != counts:
-            known = self._counted = list(counts), _summed_up(tuple(counts))
-        return replace(known[1], succeeded=known[1].succeeded + self.ended) if self.ended else known[1]
+        if known is None or known[0] != counts or known[1] != self.ended:
+            found = _summed_up(tuple(counts))
+            if self.ended:
+                found = msgspec.structs.replace(found, succeeded=found.succeeded + self.ended)
+            known = self._counted = list(counts), self.ended, found
+        return known[2]
 
     @property
     def brought(self) -> int:
@@ -358,8 +360,7 @@ class PromisedReservation:
     charge: Charge | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberCounts:
+class MemberCounts(msgspec.Struct, frozen=True):
     """How many members of a group are doing what; a deleted member that is not bound counts only as leaving.
 
     Attributes:
@@ -387,7 +388,7 @@ class MemberCounts:
         return self.waiting + self.gated + self.reserved + self.bound
 
     def __add__(self, other: MemberCounts) -> MemberCounts:
-        return MemberCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return MemberCounts(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
 @lru_cache(maxsize=4096)  # most groups are one pod, which does one thing or another
