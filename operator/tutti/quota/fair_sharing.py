@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from operator import attrgetter
 from typing import Protocol
 
 from tutti.quota.snapshot import Snapshot
@@ -247,10 +246,9 @@ class _Contest:
     """The children of one cohort, each with whom it puts forward; cohorts win ties against queues, then the first."""
 
     def __init__(self, cohort: QuotaNode) -> None:
-        children = sorted(cohort.children, key=attrgetter("leaf"))
-        self._places = dict(zip(map(id, children), range(len(children)), strict=True))
+        self._places = cohort.places()
         self._heap: list[tuple[Key, int, int, str]] = []
-        self._numbers = [0] * len(children)
+        self._numbers = [0] * len(self._places)
 
     def put(self, child: int, key: Key | None, name: str | None) -> None:
         """Have a child, by its identity, put forward the head of a queue, which ranks so; or nobody."""

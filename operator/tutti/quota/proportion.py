@@ -168,9 +168,14 @@ class DeservedFirst(Enum):
 
 
 class PendingRequests:
-    """What those who wait at each ClusterQueue ask for, counted as they come and go."""
+    """What those who wait at each ClusterQueue ask for, counted as they come and go.
+
+    Attributes:
+        left: The ClusterQueues at which anybody has gone; whoever asks empties it.
+    """
 
     def __init__(self) -> None:
+        self.left: dict[str, None] = {}
         self._of: dict[str, dict[str, int]] = {}
 
     def of(self, queue: str) -> Mapping[str, int]:
@@ -186,6 +191,7 @@ class PendingRequests:
 
     def go(self, queue: str, asks: Mapping[str, int]) -> None:
         """Count it no more: the exact reverse of `come`."""
+        self.left[queue] = None
         of = self._of[queue]
         for resource, amount in asks.items():
             if amount:
@@ -195,6 +201,7 @@ class PendingRequests:
 
     def clear(self) -> None:
         """Have nobody wait."""
+        self.left.update(dict.fromkeys(self._of))
         self._of.clear()
 
 

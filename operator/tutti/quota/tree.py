@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -85,6 +86,7 @@ class QuotaNode:
     _lendable_worth: dict[str, int] = field(default_factory=dict, repr=False)
     _most: Usage = field(default_factory=dict, repr=False)
     _height: int = field(default=-1, repr=False)
+    _places: dict[int, int] = field(default_factory=dict, repr=False)
 
     def ancestors(self) -> tuple[QuotaNode, ...]:
         """Return the cohorts above this node, the nearest first."""
@@ -112,6 +114,13 @@ class QuotaNode:
         if self._height < 0:
             self._height = max((child.height() + 1 for child in self.children), default=0)
         return self._height
+
+    def places(self) -> Mapping[int, int]:
+        """Return the place of each child by its identity, Cohorts first; asked of trees that are joined."""
+        if not self._places:
+            order = sorted(self.children, key=attrgetter("leaf"))
+            self._places = {id(child): place for place, child in enumerate(order)}
+        return self._places
 
     def unused(self, what: FlavorResource) -> int:
         """Return how much of what this node never lends is free."""

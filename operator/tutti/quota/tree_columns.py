@@ -82,7 +82,7 @@ class TreeColumns:
         left = np.full(len(self._at), MOST, dtype=np.int64)
         for some in self._by_depth:
             unused, cap = self._terms[some, _UNUSED], self._terms[some, _CAP]
-            left[some] = np.clip(unused + np.minimum(left[self._up[some]], cap), -MOST, MOST)
+            left[some] = np.maximum(np.minimum(unused + np.minimum(left[self._up[some]], cap), MOST), -MOST)
         self._left = left
         return left
 

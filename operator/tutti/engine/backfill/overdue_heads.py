@@ -93,7 +93,10 @@ TURNS = "following whose turn is overdue"
 def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.share_debts
-    for queue, head in [of_queue for of_queue in debts.heads.items() if of_queue[1].entry.left]:
+    left, debts.pending.left = debts.pending.left, {}
+    for queue, head in [(queue, debts.heads[queue]) for queue in left if queue in debts.heads]:
+        if not head.entry.left:
+            continue
         entry = entry_of(head.entry.workload.key)
         if entry is None or entry.equivalence.line.name != (queue, "") or entry.queue is None:
             del debts.heads[queue]

@@ -18,7 +18,7 @@ from tutti.engine.queue.heads import Place, place_among_heads
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.quota.assignment import AssignmentMode
 from tutti.quota.fair_sharing import Key
-from tutti.quota.share_columns import ShareColumns, is_before
+from tutti.quota.share_columns import Ranks, ShareColumns, is_before
 from tutti.quota.tree import QuotaNode
 from tutti.quota.tree_columns import NOWHERE, TreeColumns, clipped
 
@@ -88,6 +88,23 @@ class Row:
     asks: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _RankedByShare:
+    """How those rank who may go by shares, by option: as long as the same is used, and nobody else comes.
+
+    Attributes:
+        rows: intp[n], whose it is.
+        fits: bool[n], whether it fits; else it waits for what is its queue's own.
+        ranks: How it ranks.
+        rest: What is compared after that, an array[n] each: less importance, since when it waits, its queue's place.
+    """
+
+    rows: NDArray[np.intp]
+    fits: NDArray[np.bool_]
+    ranks: Ranks
+    rest: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
 class ParkedTree:
     """The classes that are parked in one tree.
 
@@ -105,13 +122,16 @@ class ParkedTree:
         self._columns = TreeColumns()
         self._shares = shares
         self._rows: list[Row | None] = [None]
-        self._row = Slots(asked=False, own=False, rank=0.0, level=0, less=0, since=0.0, name=0, queue=0, child=0)
+        self._row = Slots(
+            there=False, asked=False, own=False, rank=0.0, level=0, less=0, since=0.0, name=0, queue=0, child=0
+        )
         self._option = Slots(row=0)
         self._ask = Slots(option=0, spot=NOWHERE, amount=0, resource=0, worth=0.0)
         self._owning: dict[str, int] = {}
         self._moved: dict[str, None] = {}
         self._names: list[tuple[str, int]] = []
         self._unnamed = False
+        self._by_share: _RankedByShare | None = None
         self._looks = 0
         self._line: list[tuple[Place, Row]] = []
         self._own_line: list[tuple[Place, Row]] = []
@@ -124,6 +144,7 @@ class ParkedTree:
             entry: The first of it.
             flavors: Any of which would do.
         """
+        self._by_share = None
         equals, queue = entry.equivalence, node.name
         choice, group = equals.choice, equals.known.groups[0]
         assert choice is not None  # it has been looked at
@@ -132,7 +153,8 @@ class ParkedTree:
         rank, (level, less, since), name = place
         shares = self._shares
         competes = {} if shares is None else {"queue": shares.queue(node), "child": shares.place(node)}
-        row.number = self._row.take(own=row.is_own, rank=rank, level=level, less=clipped(less), since=since, **competes)
+        ranks = {"rank": rank, "level": level, "less": clipped(less), "since": since}
+        row.number = self._row.take(there=True, own=row.is_own, **ranks, **competes)
         if row.number == len(self._rows):
             self._rows.append(row)
         self._rows[row.number] = row
@@ -181,6 +203,7 @@ class ParkedTree:
 
     def has_moved(self, queue: QuotaNode) -> None:
         """Note that more or less is used of a queue."""
+        self._by_share = None
         self._moved[queue.name] = None
         self._columns.has_moved(queue.path)
         if self._shares is not None:
@@ -195,7 +218,7 @@ class ParkedTree:
 
     def ask_all(self) -> None:
         """Have everybody looked at who is parked now."""
-        self._row["asked"][:] = [row is not None for row in self._rows]
+        self._row["asked"][:] = self._row["there"]
         self.begin_anew()
 
     def asks_any(self) -> bool:
@@ -251,20 +274,35 @@ class ParkedTree:
         Args:
             head: The queue of that head, and how it ranks; None where nobody is awake.
         """
-        shares, asked = self._shares, self._row["asked"]
-        assert shares is not None  # they compete by them
+        asked = self._row["asked"]
         if not asked.any():
             return None
-        of_row = self._option["row"]
-        goes = np.zeros(self._option.count, dtype=np.bool_)
-        goes[self._fitting_options()] = True
-        goes &= asked[of_row]
-        if head is None and not goes.any():
+        if self._by_share is None:
+            self._by_share = self._ranked_by_share()
+        ranked = self._by_share
+        goes = asked[ranked.rows]
+        some = np.flatnonzero(goes)
+        if not len(some) or (head is None and not (goes & ranked.fits).any()):
             return None
-        goes |= (asked & self._row["own"])[of_row] & (of_row > 0)
-        options = np.flatnonzero(goes)
-        if not len(options):
-            return None
+        best = int(some[first_by([key[some] for key in (*ranked.ranks, *ranked.rest)])])
+        row = self._rows[int(ranked.rows[best])]
+        assert row is not None  # a row without anybody is not asked
+        if head is not None:
+            assert self._shares is not None  # they compete by them
+            share = bool(ranked.ranks.is_infinite[best]), float(ranked.ranks.share[best])
+            less, since, child = (one[best].item() for one in ranked.rest)
+            borrows, place = bool(ranked.ranks.borrows[best]), self._shares.place(head[0])
+            if not is_before(borrows, share, (less, since, child), head[1], place):
+                return None
+        return row
+
+    def _ranked_by_share(self) -> _RankedByShare:
+        """Rank all who fit, or wait for what is their queue's own."""
+        shares, of_row = self._shares, self._option["row"]
+        assert shares is not None  # they compete by them
+        fits = np.zeros(self._option.count, dtype=np.bool_)
+        fits[self._fitting_options()] = True
+        options = np.flatnonzero(fits | (self._row["own"][of_row] & (of_row > 0)))
         number = np.full(self._option.count, -1, dtype=np.intp)
         number[options] = np.arange(len(options))
         of_ask = number[self._ask["option"]]
@@ -273,16 +311,8 @@ class ParkedTree:
         rows = of_row[options]
         queues, own_left = self._row["queue"][rows], self._columns.own_left(spots)
         ranks = shares.ranks(queues, of_ask[some], resources, amounts, worths, own_left)
-        rest = tuple(self._row[name][rows] for name in ("less", "since", "child"))
-        best = first_by((*ranks, *rest))
-        row = self._rows[int(rows[best])]
-        assert row is not None  # a row without anybody is not asked
-        if head is not None:
-            share = bool(ranks.is_infinite[best]), float(ranks.share[best])
-            less, since, child = (one[best].item() for one in rest)
-            if not is_before(bool(ranks.borrows[best]), share, (less, since, child), head[1], shares.place(head[0])):
-                return None
-        return row
+        less, since, child = (self._row[name][rows] for name in ("less", "since", "child"))
+        return _RankedByShare(rows, fits[options], ranks, (less, since, child))
 
     def _fitting_options(self) -> NDArray[np.intp]:
         """Return intp[n]: the options of which everything fits."""
