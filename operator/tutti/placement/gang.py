@@ -98,13 +98,14 @@ def place_ask(
         transaction.show()
     mark = transaction.mark()
     counts = _chosen(nodes, transaction, ask, profile, within)
-    if int(counts.sum()) < ask.required:
-        transaction.rollback(mark)
-        return None
     rows = counts.nonzero()[0]
     if ask.topology is not None:
         rows = domain_tree(nodes, ask.topology.levels).in_order(rows)
-    return rows.repeat(counts[rows])
+    placed = rows.repeat(counts[rows])
+    if len(placed) < ask.required:
+        transaction.rollback(mark)
+        return None
+    return placed
 
 
 def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int) -> Rows:

@@ -17,7 +17,7 @@ import msgspec
 
 from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
-from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode
+from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode
 from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates, has_candidates, may_have_victims
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
@@ -95,10 +95,11 @@ class PreemptionOracle(msgspec.Struct, frozen=True):
 
     def __call__(self, what: FlavorResource, amount: int) -> FlavorRank:
         """Return what preemption could do for so much of one flavor and resource."""
-        wanted, contested = {what: amount}, frozenset((what,))
-        demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.cross_queue_priority)
-        victims = self.rules.victims(self.snapshot, demand)
-        node = self.snapshot.queue(self.queue)
+        node, victims = self.snapshot.queue(self.queue), list[Victim]()
+        if self.snapshot.policy(self.queue) != NOBODY:
+            wanted, contested = {what: amount}, frozenset((what,))
+            demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.cross_queue_priority)
+            victims = self.rules.victims(self.snapshot, demand)
         if not victims:
             return FlavorRank(PreemptionMode.NO_CANDIDATES, borrowing_level(node, what, amount).height)
         with self.snapshot.trial():

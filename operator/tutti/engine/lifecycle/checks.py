@@ -19,7 +19,7 @@ A check may also say Retry or Rejected of a workload that runs: it is taken out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 
 import msgspec
@@ -93,15 +93,16 @@ def hold_quota(
     state.touch(workload.key)
 
 
-@contextmanager
-def lending_held(state: LifecycleState, workload: Workload) -> Iterator[None]:
+def lending_held(state: LifecycleState, workload: Workload) -> AbstractContextManager[None]:
     """Inside, the quota that a workload holds is free for it, and nobody is told.
 
     At the end it is held again where it has found no nodes; else its members use it, and what they do not is free.
     """
-    if workload.held_since is None:
-        yield
-        return
+    return nullcontext() if workload.held_since is None else _lending_held(state, workload)
+
+
+@contextmanager
+def _lending_held(state: LifecycleState, workload: Workload) -> Iterator[None]:
     held = [(group, group.held) for group in workload.groups.values() if group.held is not None]
     for _, one in held:
         state.ledger.refund(one.charge.queue, one.charge.usage, one.charge.holder, told=False)

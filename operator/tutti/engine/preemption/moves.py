@@ -13,7 +13,7 @@ before others of its priority.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 
@@ -99,9 +99,14 @@ def kept_places(
     return found, amounts
 
 
-@contextmanager
-def lending_own(state: PreemptionState, workload: Workload) -> Iterator[None]:
+def lending_own(state: PreemptionState, workload: Workload) -> AbstractContextManager[None]:
     """Inside, all that is kept for a workload is free for it: for those that it has lost, and for who is moved."""
+    is_kept = workload.key in state.kept_for_successors or state.moves.plans
+    return _lending_own(state, workload) if is_kept else nullcontext()
+
+
+@contextmanager
+def _lending_own(state: PreemptionState, workload: Workload) -> Iterator[None]:
     with member_loss.lending_kept(state, workload), lending_places(state, workload):
         yield
 
