@@ -35,7 +35,7 @@ from tutti.engine.status.moves import moves_of
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.holder_use import HeldShare
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
-from tutti.quota.usage import Overuse, Used, overused_quota, usage_report
+from tutti.quota.usage import Overuse, overused_quota, usage_report
 from tutti.quota.user_limits import LOCAL_QUEUE, holder_title
 
 NODES_SECONDS = 10.0
@@ -147,12 +147,11 @@ def _of_cluster_queue(state: StatusState, name: str) -> dict[str, Any]:
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     admitted = _less(node.usage, state.counts.of(name))
-    reservation, usage = (usage_report(node, [one]) for one in (node.usage, admitted))
+    reservation = _used_of(node, node.usage)
+    usage = reservation if admitted is node.usage else _used_of(node, admitted)
     return {
-        "flavorsReservation": _by_flavor({what: _used(what[1], used) for what, used in reservation.items()}),
-        "flavorsUsage": _by_flavor(
-            {what: _used(what[1], used) | _left(state, what, node) for what, used in usage.items()}
-        ),
+        "flavorsReservation": _by_flavor(reservation),
+        "flavorsUsage": _by_flavor({what: used | _left(state, what, node) for what, used in usage.items()}),
     }
 
 
@@ -184,12 +183,18 @@ def _of_local_queue(state: StatusState, name: str, namespace: str, local: str) -
         return {"flavorsReservation": [], "flavorsUsage": []}
     count = state.counts.of(name)
     admitted = _less(count.reserved, count)
+    reservation = _totals(node, count.reserved)
     return {
-        field: _by_flavor(
-            {what: {"name": what[1], "total": format_amount(what[1], usage.get(what, 0))} for what in node.quotas}
-        )
-        for field, usage in (("flavorsReservation", count.reserved), ("flavorsUsage", admitted))
+        "flavorsReservation": reservation,
+        "flavorsUsage": reservation if admitted is count.reserved else _totals(node, admitted),
     }
+
+
+def _totals(node: QuotaNode, usage: Usage) -> list[dict[str, Any]]:
+    """Return as figures what is used of all that a ClusterQueue has quota of."""
+    return _by_flavor(
+        {what: {"name": what[1], "total": format_amount(what[1], usage.get(what, 0))} for what in node.quotas}
+    )
 
 
 def _less(usage: Usage, count: QueueCount) -> Usage:
@@ -197,11 +202,15 @@ def _less(usage: Usage, count: QueueCount) -> Usage:
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()} if count.yielding else usage
 
 
-def _used(resource: str, used: Used) -> dict[str, str]:
+def _used_of(node: QuotaNode, usage: Usage) -> dict[FlavorResource, dict[str, str]]:
+    """Return as figures what is used of each quota of a ClusterQueue."""
     return {
-        "name": resource,
-        "total": format_amount(resource, used.total),
-        "borrowed": format_amount(resource, used.borrowed),
+        (flavor, resource): {
+            "name": resource,
+            "total": format_amount(resource, used.total),
+            "borrowed": format_amount(resource, used.borrowed),
+        }
+        for (flavor, resource), used in usage_report(node, [usage]).items()
     }
 
 
