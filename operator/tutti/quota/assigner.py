@@ -52,6 +52,7 @@ class PodSetGroup(NamedTuple):
     Attributes:
         number: Which of the workload's groups it is.
         pod_sets: Themselves.
+        names: Theirs.
         totals: What each of them asks for per resource, and `requests` what all do.
         resource_groups: Those of the queue that are concerned, by index, with the resources asked for of each by name.
         uncovered: Whether they ask for something that the queue has no quota of.
@@ -59,6 +60,7 @@ class PodSetGroup(NamedTuple):
 
     number: int
     pod_sets: list[PodSet]
+    names: tuple[str, ...]
     totals: list[dict[str, int]]
     requests: Mapping[str, int]
     resource_groups: Mapping[int, list[str]]
@@ -104,7 +106,8 @@ class PodSetRequests:
                 for name, amount in requests.items()
                 if name not in indexes
             )
-            self.groups.append(PodSetGroup(number, members, totals, requests, concerned, uncovered))
+            names = tuple(pods.name for pods in members)
+            self.groups.append(PodSetGroup(number, members, names, totals, requests, concerned, uncovered))
 
     def mismatch(
         self, queue: Queue, flavors: Mapping[str, Flavor], group: PodSetGroup, *, index: int, name: str
@@ -180,11 +183,11 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
         assignment = WorkloadAssignment()
         for group in requests.groups:
             search = _Search(self, requests, group, assignment.usage)
-            barred = [flavors for pods in group.pod_sets for flavors in without.get(pods.name, ())]
+            barred = [flavors for name in group.names for flavors in without.get(name, ())] if without else None
             found = None if group.uncovered else search.combination(barred) if barred else search.first()
-            names, attempts = tuple(pods.name for pods in group.pod_sets), tuple(search.attempts)
-            flavors = frozenset(one.flavor for one in (found or {}).values())
-            assignment.groups.append(PodSetGroupAssignment(names, group.requests, flavors, attempts))
+            attempts = tuple(search.attempts)
+            flavors = frozenset([one.flavor for one in found.values()]) if found else frozenset[str]()
+            assignment.groups.append(PodSetGroupAssignment(group.names, group.requests, flavors, attempts))
             for pods, total in zip(group.pod_sets, group.totals, strict=True):
                 mine = {name: one for name, one in (found or {}).items() if name in total}
                 assignment.add(PodSetAssignment(pods.name, pods.count, total, mine, found is None, attempts))

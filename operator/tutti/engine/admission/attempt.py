@@ -54,7 +54,7 @@ def assign_flavors(state: AdmissionState, entry: QueueEntry) -> WorkloadAssignme
         return None
     version = state.ledger.version(queue.name)
     if equals.choice is None or (equals.version != version and not _still_holds(state, queue, equals, equals.choice)):
-        equals.choice = flavor_chooser(state, queue, entry.workload, equals.known).assign(equals.pod_sets)
+        equals.choice = _chosen(state, queue, entry)
     equals.version = version
     return equals.choice
 
@@ -108,6 +108,24 @@ def _still_holds(state: AdmissionState, queue: Queue, equals: EquivalenceClass, 
     )
 
 
+def _has_no_choice(queue: Queue, equals: EquivalenceClass) -> bool:
+    """Whether there is one flavor for all that some workloads ask for."""
+    known = equals.known.groups
+    return len(known) == 1 and [len(queue.groups[index].flavors) for index in known[0].resource_groups] == [1]
+
+
+def _chosen(state: AdmissionState, queue: Queue, entry: QueueEntry) -> WorkloadAssignment:
+    """Choose the flavors of a workload: where there is one of each, and its queue has as much, what its like had."""
+    equals = entry.equivalence
+    own = equals.own
+    if own is not None and state.ledger.tree.queues[queue.name].has_own(own.usage):
+        return own
+    found = flavor_chooser(state, queue, entry.workload, equals.known).assign(equals.pod_sets)
+    if found.mode is AssignmentMode.FIT and not found.level and _has_no_choice(queue, equals):
+        equals.own = found
+    return found
+
+
 def _is_short(state: AdmissionState, queue: Queue, equals: EquivalenceClass) -> bool:
     """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
 
@@ -119,7 +137,10 @@ def _is_short(state: AdmissionState, queue: Queue, equals: EquivalenceClass) -> 
     node, requests = state.ledger.tree.queues[queue.name], known[0].requests
     for index, resources in known[0].resource_groups.items():
         for flavor in queue.groups[index].flavors:
-            if all(requests[one] <= max(0, node.available((flavor, one))) for one in resources):
+            for one in resources:
+                if requests[one] > max(0, node.available((flavor, one))):
+                    break
+            else:
                 return False
     return True
 

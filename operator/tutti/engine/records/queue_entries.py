@@ -89,6 +89,7 @@ class EquivalenceClass:
         looked_at: When that was last looked at because it might be told anew, Unix seconds.
         stale: Whether they are parked by what was found before, so that its numbers may be others now.
         choice: The flavors that each could have, as of `version` of the tree.
+        own: The same where it was all their queue's own, and there is no other choice.
         widest: The flavors that each could have with as many surplus pods as fit by quota, as of which version.
         known: What does not change of what the pod sets ask of the queue.
         apart: Whether each of them is tried by itself, since it was found that none could be admitted with others.
@@ -110,6 +111,7 @@ class EquivalenceClass:
     stale: bool = False
     looked_at: float = 0.0
     choice: WorkloadAssignment | None = None
+    own: WorkloadAssignment | None = None
     version: tuple[int, int] = (-1, -1)
     widest: tuple[tuple[int, int], WorkloadAssignment] | None = None
     known: PodSetRequests = field(default_factory=PodSetRequests)
