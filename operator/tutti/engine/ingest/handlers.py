@@ -251,7 +251,7 @@ def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
         if told:  # a former leader has written it, after it was read here
             told.clear()
             if kind in _QUEUES:
-                state.counts.reported.pop(meta.get("uid", ""))
+                state.counts.forget_reported(meta.get("uid", ""))
                 state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
     before = state.catalog.version
     namespace, name = state.catalog.put(kind, seen.raw)
@@ -278,7 +278,7 @@ def _measured(state: IngestState, seen: Measured) -> None:
 
 
 def _object_gone(state: IngestState, gone: observations.ObjectGone) -> None:
-    state.counts.reported.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
+    state.counts.forget_reported(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)))
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
     touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 

@@ -6,6 +6,7 @@ each pending workload has in its ClusterQueue, and which queues and cohorts use 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -37,18 +38,30 @@ class QueueCount:
     reserved: Usage = field(default_factory=dict)
     yielding: Usage = field(default_factory=dict)
 
+    def figures(self) -> Hashable:
+        """Return all of it, to compare with later."""
+        numbers = self.pending, self.checking, self.admitted, self.leaving
+        return numbers, tuple(self.reserved.items()), tuple(self.yielding.items())
+
 
 class QueueCounts:
     """Workloads per LocalQueue (`namespace/name`) and ClusterQueue (`name`).
 
     Attributes:
         reported: The status last written per queue, by the uid of its object.
+        told_by: What its figures went by then, likewise; nothing where they go by more than can be told in short.
     """
 
     def __init__(self) -> None:
         self.reported: dict[str, dict[str, Any]] = {}
+        self.told_by: dict[str, Hashable] = {}
         self._counts: dict[str, QueueCount] = {}
         self._usage: dict[WorkloadKey, Usage] = {}
+
+    def forget_reported(self, uid: str) -> None:
+        """Know nothing more of what the object of a queue says; nothing happens where nothing is known."""
+        self.reported.pop(uid, None)
+        self.told_by.pop(uid, None)
 
     def of(self, name: str) -> QueueCount:
         """Return what a queue holds."""

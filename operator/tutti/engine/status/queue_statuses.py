@@ -13,7 +13,7 @@ by whoever keeps the others of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -78,27 +78,51 @@ def report_queues(state: StatusState) -> None:
     for name in changed:
         namespace, _, local = name.rpartition("/")
         key = ("LocalQueue" if namespace else "ClusterQueue", namespace, local)
-        act = partial(_report_one, state, name, is_sampled=name in sampled)
-        whose = Whose(*key, API_VERSION, state.catalog.uid_of(key))
+        uid = state.catalog.uid_of(key)
+        act, whose = partial(_report_one, state, key, uid, is_sampled=name in sampled), Whose(*key, API_VERSION, uid)
         if not state.attempt(whose, "telling what is used", act, otherwise=False):
             state.changed_queues[name] = None
 
 
-def _report_one(state: StatusState, name: str, *, is_sampled: bool) -> bool:
+def _report_one(state: StatusState, key: ObjectKey, uid: str, *, is_sampled: bool) -> bool:
     """Write what is new of one queue; returns True, for it has been looked at."""
-    if "/" in name:
-        namespace, local = name.split("/", 1)
+    _, namespace, local = key
+    name = f"{namespace}/{local}" if namespace else local
+    goes_by = None if is_sampled else _goes_by(state, key, name)
+    if goes_by is not None and uid in state.counts.reported and state.counts.told_by.get(uid) == goes_by:
+        return True
+    state.counts.told_by.pop(uid, None)
+    if namespace:
         past = usage_history.sample_usage(state, name) if state.catalog.by_past_use or state.past_use else None
         beside = {} if past is None else {"fairSharing": past}
         usage = _of_local_queue(state, name, namespace, local) | (beside if is_sampled else {})
         usage |= queue_orders.told_run_times(state, name) or {}
-        _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
+        _report_queue(state, key, name, usage, beside)
     else:
         said = _of_cluster_queue(state, name) | _of_users(state, name)
         if name in state.moves.plans or name in state.moves.past or state.moves.heard.get(name):
             said |= {"moves": moves_of(state, name)}
-        _report_queue(state, ("ClusterQueue", "", name), name, said)
+        _report_queue(state, key, name, said)
+    if goes_by is not None and uid in state.counts.reported:
+        state.counts.told_by[uid] = goes_by
     return True
+
+
+def _goes_by(state: StatusState, key: ObjectKey, name: str) -> Hashable | None:
+    """Return what all that is told of a queue follows from; None where that is more than what is used and counted."""
+    (_, namespace, local), known = key, state.catalog
+    if namespace:
+        if known.by_past_use or state.past_use or known.by_run_time or known.by_speed or name in state.run_times:
+            return None
+        cluster_queue = state.leads_to(namespace, local)
+    else:
+        queue, found, moves = known.queues.get(name), known.get(ClusterQueue, "", name), state.moves
+        if name in moves.plans or name in moves.past or moves.heard.get(name):
+            return None
+        if queue is None or queue.user_limits or found is None or found.status.users:
+            return None
+        cluster_queue = name
+    return cluster_queue, state.ledger.version(cluster_queue), state.free_at, state.counts.of(name).figures()
 
 
 def _look_at_nodes(state: StatusState) -> None:
