@@ -30,6 +30,7 @@ from tutti.engine.admission.attempt import (
 )
 from tutti.engine.admission.earliest_finish import Widened, ending_first, why_it_awaits
 from tutti.engine.admission.growth import as_it_starts, has_all, in_its_turn, take_extra, with_gain
+from tutti.engine.admission.mending import goes_first, mend
 from tutti.engine.admission.patience import Patience, place_near_data
 from tutti.engine.admission.provisioning import asks_for_nodes
 from tutti.engine.admission.shortages import (
@@ -134,11 +135,14 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     needs = user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
     whole, needs = needs, in_its_turn(entry, needs)
     has_extra = any(need.extra for need in needs)
-    if required and has_extra:
+    is_mended = entry.workload.phase is Phase.SCHEDULED and goes_first(entry.workload, entry.needs)
+    if required and has_extra and not is_mended:
         needs, taken = _take_most(attempt, needs, taken)
     for one in taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
+    if is_mended:
+        return mend(attempt, needs, taken)
     for need in needs if has_extra else ():
         if need.extra:
             taken += take_extra(attempt, need, taken)
@@ -437,6 +441,8 @@ def _assign(state: AdmissionState, taken: Sequence[Taken]) -> None:
     for one, members, rows in each:
         for member in members if one.charge is not None else ():
             member.charge = one.charge
+        for member, loss in zip(members, one.need.replaces[one.start :], strict=False):
+            member.replaces = loss
         for row in rows[len(members) :]:
             node, number = state.cluster.held.hold(one.need.pod_class, row)
             one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))

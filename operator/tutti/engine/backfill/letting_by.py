@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from tutti.api.conditions import timestamp
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.mending import goes_first
 from tutti.engine.backfill import BackfillState, throttle_shadow
 from tutti.engine.backfill.backfill import WOULD_DELAY, goes_before, lasts
 from tutti.engine.backfill.start_time import kept_quota, kept_room
-from tutti.engine.lifecycle import reconciliation
 from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
@@ -100,7 +100,7 @@ def why_kept_off(
 def _is_kept_from(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
-    if reservation.workload == workload.key or reconciliation.lacks_members(workload):
+    if reservation.workload == workload.key or goes_first(workload, entry.needs):
         return False
     if workload.held_since is not None:
         return False  # it had its turn when it got its quota

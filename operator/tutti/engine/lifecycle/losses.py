@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tutti.api.messages import listed
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import LifecycleState, quota_usage
-from tutti.engine.records.members import Charge, LostMember, Member, MemberGroup, amounts_of
+from tutti.engine.records.members import Charge, LostMember, Member, MemberGroup, amounts_of, devices_asked
+from tutti.engine.records.successors import open_losses
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.flavors import usage_of
 
@@ -38,16 +39,19 @@ def note_loss(state: LifecycleState, member: Member) -> None:
         return
     member.loss_noted = True
     failed = name_of_ended(member) if pod.phase == "Failed" else ""
+    devices = devices_asked(pod)
     for index, loss in enumerate(workload.losses):
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
             amounts = amounts_of(member, member.charge)
-            workload.losses[index] = LostMember(name, pod.node, amounts, loss.flavors, loss.queue, failed=failed)
+            told = LostMember(name, pod.node, amounts, loss.flavors, loss.queue, failed=failed, devices=devices)
+            workload.losses[index] = told
             return
     charge = member.charge or quota_usage.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = LostMember(name, pod.node, amounts_of(member, charge), flavors, queue, failed=failed)
+    amounts = amounts_of(member, charge)
+    found = LostMember(name, pod.node, amounts, flavors, queue, failed=failed, devices=devices)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -81,12 +85,19 @@ def note_brought(state: LifecycleState, workload: Workload) -> None:
     note_losses(state, workload)
 
 
+def recall_had(workload: Workload) -> None:
+    """Take a gang that is found running to have had all that it needs, where its status does not say how many it had."""
+    if not workload.had_in_all and not any(group.had for group in workload.groups.values()):
+        for group in workload.groups.values():
+            group.had = group.min_count
+
+
 def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
 
     No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
     """
-    seen = [loss for loss in workload.losses if loss.group == group.name]
+    seen = open_losses(workload.losses, group)
     like = next((m for m in group.members.values() if m.charge is not None), None)
     if like is None or like.charge is None:
         return seen

@@ -27,6 +27,7 @@ from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explana
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import KeptForSuccessors
+from tutti.engine.records.successors import without
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.tree import Usage, add_to
 
@@ -76,12 +77,12 @@ def _has_some_to_come(workload: Workload) -> bool:
 def restarts_at(workload: Workload) -> float | None:
     """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all.
 
-    One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
+    One that has lost none, and has come to need more, runs on without these. One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
     as long as one that waits exists.
     """
     if workload.degraded_since is None:
         return None
-    said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None]
+    said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None and group.has_lost]
     runs = workload.counts().bound > 0
     seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
     return workload.degraded_since + min(seconds) if seconds else None
@@ -103,7 +104,8 @@ def describe_degraded(workload: Workload) -> str:
     else:
         text += f"its {counted(waiting, 'successor', verb=IS)} being placed"
     at = restarts_at(workload)
-    end = "it runs on as it is (onMemberLoss: Keep)" if at is None else f"it is restarted whole at {timestamp(at)}"
+    keeps = " (onMemberLoss: Keep)" if any(group.has_lost for group in workload.groups.values()) else ""
+    end = f"it runs on as it is{keeps}" if at is None else f"it is restarted whole at {timestamp(at)}"
     return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
 
 
@@ -136,12 +138,23 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
         short = []
+    _settle(workload)
     workload.losses = still_missed(state, workload, short)
     _keep(state, workload, short)
     if workload.phase is _SCHEDULED:
         if not workload.queue and state.now < _room_is_kept_until(state, workload):
             state.set_alarm(workload, _room_is_kept_until(state, workload))
         _restart_in_time(state, workload, short)
+
+
+def _settle(workload: Workload) -> None:
+    """Forget of what a gang has lost what a member that has its node has come in place of."""
+    if not workload.losses:
+        return
+    there = [one for one in workload.members() if one.replaces is not None and one.pod.node]
+    workload.losses = without(workload.losses, [one.replaces for one in there if one.replaces is not None])
+    for member in there:
+        member.replaces = None
 
 
 @contextmanager

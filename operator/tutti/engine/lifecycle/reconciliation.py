@@ -37,7 +37,7 @@ from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degra
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
-from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, GangStyle, Phase, Workload
 
 _WAITING: Final = Phase.WAITING
 _BINDING: Final = Phase.BINDING
@@ -233,11 +233,6 @@ def lacks_room(workload: Workload) -> bool:
     )
 
 
-def lacks_members(workload: Workload) -> bool:
-    """Whether a gang runs, or is being bound, with fewer members than it needs: it is mended before new work starts."""
-    return workload.phase in UNDER_WAY and not workload.complete
-
-
 def is_gone(state: LifecycleState, workload: Workload) -> bool:
     """Whether nothing is left of a workload: no member, no hold, no object."""
     for group in workload.groups.values():
@@ -402,6 +397,8 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     transit(workload, _COMPLETE)
     if was_bound:
         losses.note_brought(state, workload)
+    elif workload.was_scheduled:
+        losses.recall_had(workload)
     explain(workload, None)
     if not _awaits_claims(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None

@@ -13,10 +13,11 @@ from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.devices.programs import SearchLength
 from tutti.engine.admission import usage_history
 from tutti.engine.admission.growth import growth_step
+from tutti.engine.admission.mending import goes_first
 from tutti.engine.admission.patience import patience_shape
 from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.lifecycle import permits, reconciliation
+from tutti.engine.lifecycle import permits
 from tutti.engine.preemption import by_priority, moves
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
@@ -43,9 +44,9 @@ _REST_AFTER_SEARCH: Final = (1.0, 600.0)
 """For how long after the first of such tries, and at most; it doubles. To look for devices may take a second."""
 
 
-def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+def queue_name_of(workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[str, str]:
     """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
-    if reconciliation.lacks_members(workload) or workload.held_since is not None:
+    if goes_first(workload, needs) or workload.held_since is not None:
         return DEGRADED_GANGS
     name = "" if queue is None else queue.name
     return name, "" if workload.phase is _WAITING else "surplus"

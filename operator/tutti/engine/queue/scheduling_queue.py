@@ -319,7 +319,7 @@ class SchedulingQueue:
         self, state: QueueState, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]
     ) -> QueueEntry:
         """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
-        name, key = queue_name_of(workload, queue), sort_key(state, workload, queue, needs)
+        name, key = queue_name_of(workload, queue, needs), sort_key(state, workload, queue, needs)
         shape = shape_of(state, workload, queue, needs)
         entry = self._entries.get(workload.key)
         if entry is not None and entry.is_at(name, key, shape):

@@ -189,6 +189,7 @@ class Member:
         ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
         loss_noted: Whether its gang has noted that it has lost it.
         over: Whether it had ended, or was lost, before its gang's present members began to be bound.
+        replaces: What its gang had lost, and it was placed in place of; None once that is settled, and of any other.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         reported: The reason and message last written to its condition, and when.
@@ -221,6 +222,7 @@ class Member:
     ended: str = ""
     loss_noted: bool = False
     over: bool = False
+    replaces: LostMember | None = None
     never_preempts: bool = False
     nominated: str = ""
     reported: Reported = ("", "", 0.0)
@@ -315,6 +317,11 @@ class MemberGroup:
         """How many members it has too few that have a node."""
         return max(0, self.min_count - self.counts().placed)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether it lacks members that it has had, and not just such as it has come to need since."""
+        return self.counts().placed < min(self.had, self.min_count)
+
 
 @dataclass(frozen=True, slots=True)
 class LostMember:
@@ -328,6 +335,7 @@ class LostMember:
         queue: The ClusterQueue that it was counted in; "" where it was in none, or nothing tells it.
         recalled: Whether a status told it, and the pod has not been seen that may be there still.
         failed: The name of one that has failed, with the reason that its status gives; "" of any other.
+        devices: What quota counted of its devices by what it asked for; None where that is not known.
     """
 
     group: str
@@ -337,6 +345,18 @@ class LostMember:
     queue: str = ""
     recalled: bool = False
     failed: str = ""
+    devices: Amounts | None = None
+
+
+def devices_asked(pod: PodRecord) -> Amounts | None:
+    """Return what quota counts of the devices that a pod asked for; None where that is not known any more.
+
+    Of one that was found on its node with what it has been given, nobody knows what it asked for.
+    """
+    pod_class = pod.pod_class
+    if pod_class.devices.counted is None and pod.device_uses:
+        return None
+    return {name: amount for name, amount in pod_class.charged.items() if name not in pod_class.requests}
 
 
 def amounts_of(member: Member, charge: Charge | None) -> Amounts:

@@ -6,17 +6,18 @@ import itertools
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from tutti.cluster.classes import PodClass
-from tutti.cluster.pods import WAITING
+from tutti.cluster.pods import WAITING, PodKey
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gathering import gathering, without_claims
-from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
+from tutti.engine.records.members import Charge, LostMember, Member, MemberCounts, MemberGroup, PodSetTopology
+from tutti.engine.records.successors import successors
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
@@ -49,6 +50,8 @@ class PodSetRequest(msgspec.Struct, frozen=True):
         kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
             they keep to them.
         in_gang: Whether others must run together with them, so that they are kept off nodes that leave.
+        replaces: For each of the first members, what their gang has lost and they come in place of; None of what nobody
+            has seen it lose.
     """
 
     group: MemberGroup
@@ -63,6 +66,7 @@ class PodSetRequest(msgspec.Struct, frozen=True):
     growth: int = 0
     kept: frozenset[str] = frozenset()
     in_gang: bool = False
+    replaces: Sequence[LostMember | None] = ()
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -77,6 +81,7 @@ class PodSetRequest(msgspec.Struct, frozen=True):
             self.own,
             self.kept,
             self.in_gang,
+            len(self.replaces),
         )
 
 
@@ -130,6 +135,8 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     for group in workload.groups.values():
         tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is WAITING])
+        replace = successors(workload.losses, group, waiting) if workload.phase is _SCHEDULED else {}
+        waiting.sort(key=lambda one: one.pod.key not in replace)
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
@@ -142,7 +149,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             short.append(group)
         coming += _awaited_for_claims(waiting, missing - promised)
         if not short and not coming:
-            needs.extend(_split(group, waiting, missing, promised, in_gang=workload.required > 1))
+            needs.extend(_split(group, waiting, missing, promised, replace, in_gang=workload.required > 1))
     if short or coming:
         return gathering(sorted(short, key=lambda group: group.name)) if short else without_claims(coming)
     if all(need.topology is None for need in needs):
@@ -322,7 +329,13 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
 
 
 def _split(
-    group: MemberGroup, waiting: list[Member], missing: int, promised: int, *, in_gang: bool
+    group: MemberGroup,
+    waiting: list[Member],
+    missing: int,
+    promised: int,
+    replace: Mapping[PodKey, LostMember | None],
+    *,
+    in_gang: bool,
 ) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
     by_class: dict[tuple[PodClass, PodSetTopology | None], list[int]] = {}
@@ -351,6 +364,7 @@ def _split(
             pod_set_group=None if topology is None else pod_set_group_of(group, pod_class, topology),
             kept=_kept(group, pod_class),
             in_gang=in_gang,
+            replaces=[replace[waiting[i].pod.key] for i in indices if waiting[i].pod.key in replace] if replace else (),
         )
 
 

@@ -1,0 +1,107 @@
+"""What comes in place of lost members goes before all new work: who that is, and that it is nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.world import World
+
+IMPORTANT = 100
+HOST = "kubernetes.io/hostname"
+
+
+def short_of_one(action: str = "Keep", **spec: object) -> World:
+    """A gang of two has lost one of its members; others use what is left, and an important pod waits for it."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 64)
+    world.node("n0", gpus=4)
+    world.pod_group("g", 2, queueName="queue", onMemberLoss={"action": action}, **spec)
+    for name in ("g-0", "g-1"):
+        world.pod(name, group="g")
+    world.pod("first", queue="queue", gpus=2)
+    world.run()
+    world.pod("honest", queue="queue", gpus=3, priority=IMPORTANT, preempts=False)
+    world.run()
+    return world
+
+
+def test_who_is_larger_than_what_was_lost_keeps_no_successor_from_going_first() -> None:
+    world = short_of_one()
+    world.pod("g-2", group="g", gpus=3)
+    world.run()
+    world.delete("g-1", "first")
+    world.pod("g-3", group="g")
+    world.run()
+    assert set(world.where()) == {"g-0", "g-3"}
+
+
+def test_who_finds_no_room_keeps_nobody_from_coming_in_the_same_place() -> None:
+    world = short_of_one()
+    world.pod("g-2", group="g", selector={"no": "where"})
+    world.run()
+    world.delete("g-1", "first")
+    world.pod("g-3", group="g")
+    world.run()
+    assert set(world.where()) == {"g-0", "g-3"}
+
+
+@pytest.mark.parametrize("action", ["Keep", "Restart"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_smaller_successor_goes_first_too(action: str, restarts: bool) -> None:
+    world = World()
+    world.node("n0", gpus=5)
+    world.pod_group("g", 2, onMemberLoss={"action": action})
+    for name in ("g-0", "g-1"):
+        world.pod(name, group="g", gpus=2)
+    world.run()
+    world.pod("honest", gpus=3, priority=IMPORTANT, preempts=False)
+    world.run()
+    world.delete("g-1")
+    if restarts:
+        world.restart()
+    world.pod("g-2", group="g", gpus=1)
+    world.run()
+    assert "g-2" in world.where()
+
+
+def test_a_small_successor_leaves_the_place_of_a_large_member_to_the_large_one() -> None:
+    world = World()
+    world.node("n0", gpus=1)
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=7)
+    world.pod_group("g", 3, onMemberLoss={"action": "Keep"})
+    for rank, gpus in enumerate((1, 1, 7)):
+        world.pod(f"g-{rank}", group="g", gpus=gpus, selector={HOST: f"n{rank}"})
+    world.run()
+    world.pod("honest", gpus=7, priority=IMPORTANT, preempts=False)
+    world.run()
+    world.delete("g-1")
+    world.remove_node("n1")
+    world.delete("g-2")
+    world.pod("g-3", group="g")
+    world.run()
+    world.pod("g-4", group="g", gpus=7)
+    world.run()
+    world.node("n3", gpus=7)
+    world.run()
+    assert set(world.where()) == {"g-0", "g-3", "g-4"}
+
+
+def test_a_gang_that_comes_to_need_more_is_not_restarted_for_what_it_never_had() -> None:
+    world = World()
+    world.node("n0", gpus=4)
+    spec = {"podGroups": [{"name": "a", "count": 6, "minCount": 2}]}
+    world.object("Workload", "w", spec)
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    world.object("Workload", "w", {"podGroups": [{"name": "a", "count": 6}]})
+    for rank in range(2, 6):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    degraded = world.condition("Workload", "w", "Degraded")
+    assert degraded["message"].endswith("; it runs on as it is")
+    world.until(1_000)
+    assert set(world.where("w-")) == {"w-0", "w-1"}
+    assert not world.events("Evicted")
