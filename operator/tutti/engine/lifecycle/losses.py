@@ -86,7 +86,7 @@ def note_brought(state: LifecycleState, workload: Workload) -> None:
 
 
 def recall_had(workload: Workload) -> None:
-    """Take a gang that is found running to have had all that it needs, where its status does not say how many it had."""
+    """Take a gang that is found running to have had all that it needs, where its status does not say how many."""
     if not workload.had_in_all and not any(group.had for group in workload.groups.values()):
         for group in workload.groups.values():
             group.had = group.min_count

@@ -77,8 +77,8 @@ def _has_some_to_come(workload: Workload) -> bool:
 def restarts_at(workload: Workload) -> float | None:
     """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all.
 
-    One that has lost none, and has come to need more, runs on without these. One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
-    as long as one that waits exists.
+    One that has lost none, and has come to need more, runs on without these. One of which nothing runs does not run on
+    with what is left, whatever it says (Keep): it would keep what it had for as long as one that waits exists.
     """
     if workload.degraded_since is None:
         return None

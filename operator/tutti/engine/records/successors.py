@@ -80,10 +80,12 @@ def successors(
         By each of them the loss that it makes good. None is one that nobody has seen, as while no operator ran: its
         successor asks for no more than another member of the group does or did, where any is known.
     """
+    if not waiting or not group.missing:
+        return {}
     mine, tally = open_losses(losses, group), group.counts()
     unseen = max(0, group.had - tally.placed - tally.reserved - len(mine))
     most = min(group.missing, len(mine) + unseen) - len(found)
-    if most <= 0 or not waiting:
+    if most <= 0:
         return {}
     first = {member.pod.pod_class: member.pod for member in reversed(waiting)}
     sizes = {pod_class: _size_of(pod) for pod_class, pod in first.items()}
