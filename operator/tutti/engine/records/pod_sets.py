@@ -136,7 +136,8 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is WAITING])
         replace = successors(workload.losses, group, waiting) if workload.phase is _SCHEDULED else {}
-        waiting.sort(key=lambda one: one.pod.key not in replace)
+        if replace:
+            waiting.sort(key=lambda one: one.pod.key not in replace)
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
