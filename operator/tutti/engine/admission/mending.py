@@ -17,7 +17,7 @@ from tutti.engine.admission.attempt import AdmissionAttempt, Admitted, Taken
 from tutti.engine.admission.growth import has_all, take_extra
 from tutti.engine.records.members import LostMember
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.successors import successors
+from tutti.engine.records.successors import replacements
 from tutti.engine.records.workloads import Phase, Workload
 
 
@@ -80,7 +80,7 @@ def _in_place_of_lost(
         mine = [need for need in needs if need.group is group and need.pod_class not in passed_by]
         left = [[m for m in need.members[: need.required + need.extra] if m.pod.key not in found] for need in mine]
         others = {key: loss for key, loss in found.items() if key in group.members}
-        replace = successors(workload.losses, group, list(chain(*left)), others)
+        replace = replacements(workload.losses, group, list(chain(*left)), others)
         for need, members in zip(mine, left, strict=True):
             some = [one for one in members if one.pod.key in replace]
             lost = [replace[one.pod.key] for one in some]

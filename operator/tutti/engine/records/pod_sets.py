@@ -17,7 +17,7 @@ from tutti.cluster.pods import WAITING, PodKey
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gathering import gathering, without_claims
 from tutti.engine.records.members import Charge, LostMember, Member, MemberCounts, MemberGroup, PodSetTopology
-from tutti.engine.records.successors import successors
+from tutti.engine.records.successors import replacements
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
@@ -135,7 +135,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     for group in workload.groups.values():
         tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is WAITING])
-        replace = successors(workload.losses, group, waiting) if workload.phase is _SCHEDULED else {}
+        replace = replacements(workload.losses, group, waiting) if workload.phase is _SCHEDULED else {}
         if replace:
             waiting.sort(key=lambda one: one.pod.key not in replace)
         if group.most is not None:

@@ -62,7 +62,7 @@ def without(losses: Iterable[LostMember], some: Iterable[LostMember]) -> list[Lo
     return out
 
 
-def successors(
+def replacements(
     losses: Iterable[LostMember],
     group: MemberGroup,
     waiting: Sequence[Member],
