@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.world import World
+from tests.engine.world import World, replaced
 
 IMPORTANT = 100
 
@@ -81,6 +81,54 @@ def test_a_gang_that_comes_to_need_more_members_does_not_go_before_others_with_t
     world.run()
     assert list(world.where()) == ["honest"]
     assert list(world.where(namespace="theirs")) == ["w-0"]
+
+
+def test_what_was_given_up_is_not_taken_back_by_needing_it_again() -> None:
+    world = World(namespaces=("default", "theirs"))
+    world.node("n0", gpus=10)
+    world.flavor()
+    world.queue("cq", 64)
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"}, "theirs")
+
+    def needs(minimum: int) -> None:
+        group = {"name": "a", "count": 10, "minCount": minimum}
+        world.object("Workload", "w", {"queueName": "queue", "podGroups": [group]}, "theirs")
+
+    needs(2)
+    for rank in range(10):
+        world.pod(f"w-{rank}", namespace="theirs", workload="w")
+    world.run()
+    world.delete(*(f"w-{rank}" for rank in range(2, 10)), namespace="theirs")
+    world.run()
+    world.pod("first", queue="queue", gpus=8)
+    world.run()
+    world.pod("honest", queue="queue", gpus=8, priority=IMPORTANT, preempts=False)
+    world.run()
+    needs(10)
+    for rank in range(10, 18):
+        world.pod(f"w-{rank}", namespace="theirs", workload="w")
+    world.run()
+    world.delete("first")
+    world.run()
+    assert list(world.where()) == ["honest"]
+
+
+def test_a_member_that_is_relabelled_and_runs_on_has_no_successor() -> None:
+    world = running(onMemberLoss={"action": "Keep"})
+    was = world.pods["theirs", "g-1"]
+    labels = {**was.metadata.labels, "scheduling.tutti.dev/queue-name": "queue"}
+    del labels["scheduling.tutti.dev/pod-group"]
+    world.put(replaced(was, metadata=replaced(was.metadata, labels=labels)))
+    member(world, "g-2")
+    world.run()
+    world.delete("first")
+    world.pod("next", queue="queue", priority=IMPORTANT, gpus=0)
+    world.pod("more", queue="queue", priority=IMPORTANT, gpus=1, preempts=False)
+    world.delete("honest")
+    world.pod("most", queue="queue", priority=IMPORTANT, gpus=5, preempts=False)
+    world.run()
+    assert set(world.where()) == {"next", "more", "most"}
+    assert set(world.where(namespace="theirs")) == {"g-0", "g-1"}
 
 
 SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=5)

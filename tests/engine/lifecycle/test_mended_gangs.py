@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.engine.devices import asks_for, device_class, resource_slice
 from tests.engine.world import World
 
 IMPORTANT = 100
@@ -105,3 +108,74 @@ def test_a_gang_that_comes_to_need_more_is_not_restarted_for_what_it_never_had()
     world.until(1_000)
     assert set(world.where("w-")) == {"w-0", "w-1"}
     assert not world.events("Evicted")
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_successor_elsewhere_leaves_the_room_that_is_there_to_the_next_one(order: tuple[int, int], dead: int) -> None:
+    world = World()
+    for number in range(3):
+        world.node(f"n{number}", gpus=1)
+    world.pod_group("g", 3, onMemberLoss={"action": "Keep"})
+    for rank in range(3):
+        world.pod(f"g-{rank}", group="g", selector={HOST: f"n{rank}"})
+    world.run()
+    for rank in order:
+        world.delete(f"g-{rank}")
+        world.run()
+    world.remove_node(f"n{dead}")
+    world.node("n3", gpus=1)
+    world.run()
+    world.pod("g-3", group="g", selector={HOST: "n3"})
+    world.run()
+    world.pod("other")
+    world.run()
+    world.pod("g-4", group="g")
+    world.run()
+    assert world.where() == {"g-0": "n0", "g-3": "n3", "g-4": f"n{3 - dead}"}
+
+
+@pytest.mark.parametrize("queue", [{}, {"queueName": "queue"}])
+def test_a_degraded_workload_is_restarted_in_time_by_the_next_operator(queue: dict[str, str]) -> None:
+    world = World()
+    world.flavor()
+    world.queue("cq", 3)
+    world.node("n0", gpus=3)
+    group = {"name": "a", "count": 3, "onMemberLoss": {"action": "Restart", "windowSeconds": 300}}
+    world.object("Workload", "w", {"podGroups": [group], **queue})
+    for rank in range(3):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    world.delete("w-1", "w-2")
+    world.run()
+    world.restart()
+    world.until(400)
+    assert not world.where()
+
+
+@pytest.mark.parametrize("order", [("g-1", "g-2"), ("g-2", "g-1")])
+def test_who_asks_for_as_many_counted_devices_as_were_lost_comes_in_the_place_of_that(order: tuple[str, str]) -> None:
+    world = World(resources={"deviceClassMappings": [{"name": "gpus", "deviceClassNames": ["gpu"]}]})
+    world.devices.put(device_class())
+    world.node("n0", gpus=0)
+    world.devices.put(resource_slice("n0", 8))
+    world.flavor()
+    world.queue("cq", 0, more={"gpus": 64})
+
+    def claims(name: str, devices: int, **more: Any) -> None:
+        world.devices.make_claim(name, asks_for(devices))
+        world.pod(name, gpus=0, device_claims=(name,), queue="queue", **more)
+
+    world.pod_group("g", 3, queueName="queue", onMemberLoss={"action": "Keep"})
+    for rank, devices in enumerate((1, 1, 6)):
+        claims(f"g-{rank}", devices, group="g")
+    world.run()
+    claims("honest", 6, priority=IMPORTANT, preempts=False)
+    world.run()
+    for name in order:
+        world.delete(name)
+        world.devices.free(name)
+    claims("g-3", 1, group="g")
+    claims("g-4", 6, group="g")
+    world.run()
+    assert set(world.where()) == {"g-0", "g-3", "g-4"}

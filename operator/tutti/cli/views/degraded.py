@@ -99,7 +99,7 @@ def degraded_of(state: LifecycleState, workload: Workload) -> DegradedGang | Non
         tally.placed,
         workload.required,
         workload.degraded_since,
-        "Keep" if at is None else "Restart",
+        _action(workload),
         at,
         coming,
         max(0, lacking - coming),
@@ -107,6 +107,12 @@ def degraded_of(state: LifecycleState, workload: Workload) -> DegradedGang | Non
         tuple(_lost(state, workload)),
         tuple(quota_kept_for(state, workload)),
     )
+
+
+def _action(workload: Workload) -> str:
+    """Return what its onMemberLoss says becomes of a gang: Restart where that of any group that lacks members does."""
+    said = {group.on_loss.action for group in short_groups(workload) if group.on_loss is not None}
+    return "Restart" if "Restart" in said else "Keep"
 
 
 def waiting_for(found: DegradedGang, why: Explanation | None) -> DegradedGang:
@@ -129,7 +135,7 @@ def degraded_members(found: DegradedGang, now: float) -> str:
 def degraded_end(found: DegradedGang, now: float) -> str:
     """Say in a few words what becomes of it."""
     if found.restarts_at is None:
-        return "runs on (onMemberLoss: Keep)"
+        return "runs on (onMemberLoss: Keep)" if found.action == "Keep" else "runs on"
     if found.restarts_at <= now:
         return "restarted whole as soon as it could start again"
     return f"restarted whole in {ago(found.restarts_at - now)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,9 @@ from tutti.engine.records.members import LostMember
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.successors import replacements
 from tutti.engine.records.workloads import Phase, Workload
+
+_MOST_ROUNDS: Final = 8
+"""How often others are looked for in place of those for whom there is no room: each may be unlike all others."""
 
 
 def goes_first(workload: Workload, needs: Sequence[PodSetRequest]) -> bool:
@@ -43,7 +47,10 @@ def mend(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], taken: Seque
         taken: What its required ones have been given.
     """
     workload, out, passed_by = attempt.workload, list(taken), set[PodClass]()
-    while tried := _in_place_of_lost(workload, needs, _made_good(out), passed_by):
+    for _ in range(_MOST_ROUNDS):
+        tried = _in_place_of_lost(workload, needs, _made_good(out), passed_by)
+        if not tried:
+            break
         for need in tried:
             found = take_extra(attempt, need, out)
             out += found

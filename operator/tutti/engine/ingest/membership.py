@@ -122,6 +122,14 @@ def put_alone(state: IngestState, pod: Pod, problem: str) -> None:
     assign_member(state, member)
 
 
+def _part(state: IngestState, member: Member) -> None:
+    """Have a gang not miss a member that runs on, and is to be another's: it has not lost it."""
+    home = state.pod_group_of.get(member.pod.key)
+    if home is not None and member.pod.node and home[0] in state.workloads:
+        group = state.workloads[home[0]].group(home[1])
+        group.had = max(0, group.had - 1)
+
+
 def drop_member(state: IngestState, key: PodKey) -> Member | None:
     """Forget a member that does not exist any more; its quota goes back."""
     member = state.members.pop(key, None)
@@ -142,6 +150,7 @@ def assign_member(state: IngestState, member: Member) -> None:
     if state.pod_group_of.get(key) != address:
         if member.pod.assumed and not member.sent:
             give_back(state, member)  # it was reserved as part of another gang
+        _part(state, member)
         _unfile(state, key)
         state.pod_group_of[key] = address
         if key in state.followers.told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -176,12 +177,14 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
         said[workload.key[2]] = (status.succeeded, workload.had_in_all - max(0, status.succeeded))
     elif found.status.admission is not None:
         said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
+    missed = Counter(loss.group for loss in workload.losses)
     known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
     for name, (succeeded, others) in said.items():
         if name in known:
             group = workload.group(name)  # perhaps none of its members is there any more
             group.ended = max(0, min(succeeded, MOST_LOST) - group.counts().succeeded)
-            group.had = min(max(0, succeeded) + max(0, others), MOST_LOST)
+            lost = 0 if isinstance(found, PodGroup) else missed[name]  # which its admission does not count any more
+            group.had = min(max(0, succeeded) + max(0, others) + lost, MOST_LOST)
 
 
 def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:

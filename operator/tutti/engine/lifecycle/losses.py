@@ -6,13 +6,14 @@ of a gang that has lost some is decided in `member_loss.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tutti.api.messages import listed
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.records.members import Charge, LostMember, Member, MemberGroup, amounts_of, devices_asked
-from tutti.engine.records.successors import open_losses
+from tutti.engine.records.successors import size_of_loss
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.flavors import usage_of
 
@@ -97,7 +98,7 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
 
     No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
     """
-    seen = open_losses(workload.losses, group)
+    seen = [loss for loss in workload.losses if loss.group == group.name]
     like = next((m for m in group.members.values() if m.charge is not None), None)
     if like is None or like.charge is None:
         return seen
@@ -106,6 +107,33 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
         seen
         + [LostMember(group.name, "", amounts_of(like, like.charge), like.charge.flavors, like.charge.queue)] * unseen
     )
+
+
+def without_made_good(state: LifecycleState, workload: Workload) -> list[LostMember]:
+    """Return what a gang has lost without what members that have their node have come in place of.
+
+    For each of them one loss of that size is forgotten: rather what was on its node, or has no room any more. They are
+    members like all others from then on.
+    """
+    there = [one for one in workload.members() if one.replaces is not None and one.pod.node]
+    if not there:
+        return workload.losses
+    nodes = {one.pod.node for one in there}
+    alike: dict[object, list[int]] = {}
+    for at, loss in enumerate(workload.losses):
+        alike.setdefault(_line_of(loss), []).append(at)
+    gone: set[int] = set()
+    for which, many in Counter(_line_of(one.replaces) for one in there if one.replaces is not None).items():
+        mine = alike.get(which, [])
+        mine.sort(key=lambda at: (workload.losses[at].node not in nodes, _has_room(state, workload.losses[at])))
+        gone.update(mine[:many])
+    for one in there:
+        one.replaces = None
+    return [loss for at, loss in enumerate(workload.losses) if at not in gone]
+
+
+def _line_of(loss: LostMember) -> object:
+    return loss.group, size_of_loss(loss).key
 
 
 def still_missed(state: LifecycleState, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:

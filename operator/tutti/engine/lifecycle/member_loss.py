@@ -21,13 +21,12 @@ from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.api.resources import Amounts
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
-from tutti.engine.lifecycle.losses import charge_of_loss, describe_failed, missed_of, still_missed
+from tutti.engine.lifecycle.losses import charge_of_loss, describe_failed, missed_of, still_missed, without_made_good
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import KeptForSuccessors
-from tutti.engine.records.successors import without
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.tree import Usage, add_to
 
@@ -119,8 +118,9 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
         if workload.degraded_since is not None:
             _close(state, workload)
     else:
-        for group in workload.groups.values():
-            group.had = max(group.had, group.counts().placed)
+        _note_had(workload)
+    if workload.degraded_since is not None or workload.losses:
+        workload.losses = without_made_good(state, workload)
     short = short_groups(workload)
     if not short:
         if workload.phase is _SCHEDULED:
@@ -138,7 +138,6 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
         short = []
-    _settle(workload)
     workload.losses = still_missed(state, workload, short)
     _keep(state, workload, short)
     if workload.phase is _SCHEDULED:
@@ -147,14 +146,11 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
         _restart_in_time(state, workload, short)
 
 
-def _settle(workload: Workload) -> None:
-    """Forget of what a gang has lost what a member that has its node has come in place of."""
-    if not workload.losses:
-        return
-    there = [one for one in workload.members() if one.replaces is not None and one.pod.node]
-    workload.losses = without(workload.losses, [one.replaces for one in there if one.replaces is not None])
-    for member in there:
-        member.replaces = None
+def _note_had(workload: Workload) -> None:
+    """Note how many members a gang has had: those that it could do without when they went are not missed."""
+    for group in workload.groups.values():
+        placed = group.counts().placed
+        group.had = max(group.had, placed) if group.lacking else placed
 
 
 @contextmanager

@@ -352,6 +352,7 @@ def _split(
     awaited = None if not promised or group.promised is None else (group.promised, group.topology)
     if awaited is not None:
         by_class.setdefault(awaited, [])
+    charges = _charges_of(group)
     for alike, indices in by_class.items():
         pod_class, topology = alike
         required = bisect_left(indices, missing)
@@ -363,33 +364,57 @@ def _split(
             extra=len(indices) - required,
             topology=topology,
             pod_set_group=None if topology is None else pod_set_group_of(group, pod_class, topology),
-            kept=_kept(group, pod_class),
+            kept=_kept(group, pod_class, charges),
             in_gang=in_gang,
             replaces=[replace[waiting[i].pod.key] for i in indices if waiting[i].pod.key in replace] if replace else (),
         )
 
 
-def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
+_Charged = frozenset[tuple[str, int]]
+"""What quota counts of a pod, as a key."""
+
+
+def _charges_of(group: MemberGroup) -> dict[_Charged, list[tuple[PodClass, Charge]]]:
+    """Return as what the pods of a group are counted that have a node, or have one reserved, or are held for.
+
+    One of each class, by what is counted of it: there may be as many classes as members.
+    """
+    tally = group.counts()
+    if not (group.holds or tally.placed or tally.reserved):
+        return {}
+    first: dict[PodClass, Charge] = {}
+    parts = [(hold.pod_class, hold.charge) for hold in group.holds]
+    charges = ((member.pod.pod_class, member.charge) for member in group.members.values())
+    for pod_class, charge in itertools.chain(parts, charges):
+        if charge is not None:
+            first.setdefault(pod_class, charge)
+    out: dict[_Charged, list[tuple[PodClass, Charge]]] = {}
+    for pod_class, charge in first.items():
+        out.setdefault(frozenset(pod_class.charged.items()), []).append((pod_class, charge))
+    return out
+
+
+def _kept(
+    group: MemberGroup, pod_class: PodClass, charges: Mapping[_Charged, Sequence[tuple[PodClass, Charge]]]
+) -> frozenset[str]:
     """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue).
 
     Before they have nodes these are the flavors in which quota is held for them.
     """
     if group.held is not None:
         return frozenset(flavor for flavor, _ in group.held.charge.usage)
-    tally = group.counts()
-    if group.holds or tally.placed or tally.reserved:
-        parts = [(hold.pod_class, hold.charge) for hold in group.holds]
-        charges = ((member.pod.pod_class, member.charge) for member in group.members.values())
-        for one, charge in itertools.chain(parts, charges):
-            if charge is not None and (one is pod_class or _is_alike(one, pod_class)):
-                return frozenset(charge.flavors.values())
+    if not charges:
+        return frozenset()
+    for one, charge in charges.get(frozenset(pod_class.charged.items()), ()):
+        if one is pod_class or _is_alike(one, pod_class):
+            return frozenset(charge.flavors.values())
     return frozenset()
 
 
 def _is_alike(one: PodClass, other: PodClass) -> bool:
-    """Whether pods of two classes ask the same of quota and flavors, whatever else tells them apart."""
+    """Whether pods of two classes of which quota counts the same ask the same of flavors, whatever tells them apart."""
     mine, theirs = one.spec, other.spec
-    if one.charged != other.charged or mine.node_selector != theirs.node_selector:
+    if mine.node_selector != theirs.node_selector:
         return False
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tutti.api.resources import Amounts
-from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.records.members import LostMember, Member, MemberGroup, devices_asked
 
 _MOST_UNLIKE: Final = 64
-"""With how many unlike sizes a member is compared."""
+"""How many unlike sizes are held against one another, of what was lost and of those that wait."""
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
     """What one member asks for, or asked for: amounts in scheduling units, and devices as quota counts them.
 
     Attributes:
@@ -33,7 +31,7 @@ class _Size(NamedTuple):
     amounts: Amounts
     devices: Amounts | None
 
-    def covers(self, other: _Size) -> bool:
+    def covers(self, other: Size) -> bool:
         """Whether who asks for the other asks for no more of anything."""
         asks, has = other.devices or {}, self.devices
         return _within(other.amounts, self.amounts) and (has is None or _within(asks, has))
@@ -77,8 +75,8 @@ def replacements(
         found: What has been found of others of the group, who get a node in the same attempt.
 
     Returns:
-        By each of them the loss that it makes good. None is one that nobody has seen, as while no operator ran: its
-        successor asks for no more than another member of the group does or did, where any is known.
+        By each of them the loss that it makes good. None is one that nobody has seen, which happens while no operator
+        runs: how much that was is not known, and its successor is believed.
     """
     if not waiting or not group.missing:
         return {}
@@ -87,55 +85,45 @@ def replacements(
     most = min(group.missing, len(mine) + unseen) - len(found)
     if most <= 0:
         return {}
-    first = {member.pod.pod_class: member.pod for member in reversed(waiting)}
-    sizes = {pod_class: _size_of(pod) for pod_class, pod in first.items()}
-    made_good = _made_good(without(mine, filter(None, found.values())), waiting, sizes, most)
-    known = [_size_of_loss(loss) for loss in mine] + _sizes_there(group)
-    like = {one for one, size in sizes.items() if not known or _is_covered(size, known)}
-    rest = [one.pod.key for one in waiting if one.pod.key not in made_good and one.pod.pod_class in like]
+    made_good = _made_good(without(mine, filter(None, found.values())), waiting, most)
     unseen -= sum([loss is None for loss in found.values()])
+    rest = [one.pod.key for one in waiting if one.pod.key not in made_good] if unseen > 0 else []
     return {**made_good, **dict.fromkeys(rest[: min(unseen, most - len(made_good))])}
 
 
-def _made_good(
-    losses: Sequence[LostMember], waiting: Sequence[Member], sizes: Mapping[PodClass, _Size], most: int
-) -> dict[PodKey, LostMember]:
+def _made_good(losses: Sequence[LostMember], waiting: Sequence[Member], most: int) -> dict[PodKey, LostMember | None]:
     """Return which loss each of so many members makes good: one of its size, or else one that was larger."""
     lines: dict[object, list[LostMember]] = {}
-    had: dict[object, _Size] = {}
     for loss in losses:
-        size = _size_of_loss(loss)
-        lines.setdefault(size.key, []).append(loss)
-        had.setdefault(size.key, size)
-    equal = {one: [size.key] for one, size in sizes.items()}
-    larger = {
-        one: [key for key, its in islice(had.items(), _MOST_UNLIKE) if its.covers(size)] for one, size in sizes.items()
-    }
-    found: dict[PodKey, LostMember] = {}
-    for keys in (equal, larger):
-        for member in waiting:
-            line = next((lines[key] for key in keys[member.pod.pod_class] if lines.get(key)), None)
-            if line is not None and member.pod.key not in found and len(found) < most:
-                found[member.pod.key] = line.pop()
+        lines.setdefault(size_of_loss(loss).key, []).append(loss)
+    sizes = {pod.pod_class: size_of(pod) for pod in [member.pod for member in waiting]}
+    found: dict[PodKey, LostMember | None] = {}
+    for member in waiting:
+        line = lines.get(sizes[member.pod.pod_class].key)
+        if line and len(found) < most:
+            found[member.pod.key] = line.pop()
+    left = [line for line in lines.values() if line][:_MOST_UNLIKE]
+    others = [member for member in waiting if member.pod.key not in found] if left and len(found) < most else []
+    unlike = list(dict.fromkeys(member.pod.pod_class for member in others))[:_MOST_UNLIKE]
+    larger = {one: [line for line in left if size_of_loss(line[0]).covers(sizes[one])] for one in unlike}
+    for member in others:
+        line = next((line for line in larger.get(member.pod.pod_class, ()) if line), None)
+        if line is not None and len(found) < most:
+            found[member.pod.key] = line.pop()
     return found
 
 
-def _sizes_there(group: MemberGroup) -> list[_Size]:
-    """Return of what sizes the members of a group are that have a node."""
-    there = {member.pod.pod_class: member.pod for member in group.members.values() if member.pod.place}
-    return [_size_of(pod) for pod in there.values()]
+def size_of(pod: PodRecord) -> Size:
+    """Return what a pod asks for."""
+    return Size(pod.pod_class.requests, devices_asked(pod))
 
 
-def _is_covered(size: _Size, known: Sequence[_Size]) -> bool:
-    return any(one.covers(size) for one in known[:_MOST_UNLIKE])
-
-
-def _size_of(pod: PodRecord) -> _Size:
-    return _Size(pod.pod_class.requests, devices_asked(pod))
-
-
-def _size_of_loss(loss: LostMember) -> _Size:
-    return _Size(loss.amounts, loss.devices)
+def size_of_loss(loss: LostMember) -> Size:
+    """Return what a lost member asked for."""
+    devices = loss.devices
+    if not devices:
+        return Size(loss.amounts, devices)
+    return Size({name: amount for name, amount in loss.amounts.items() if name not in devices}, devices)
 
 
 def _within(amounts: Amounts, most: Amounts) -> bool:
