@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
+from collections.abc import Iterator
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.drawing import SEARCHES, tries
@@ -20,3 +24,14 @@ def pytest_collection_finish() -> None:
     """What is loaded stays: no collection of garbage looks through thousands of tests again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command is a process of its own and routes all logs; here others come after it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()

@@ -16,16 +16,6 @@ from tutti.controller import logs
 from tutti.engine.records.decisions import AskExtender, Bind
 
 
-@pytest.fixture(autouse=True)
-def _logging_is_put_back():
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-
-
 def test_json_lines_carry_event_level_time_and_fields_from_both_worlds():
     out = io.StringIO()
     logs.configure("json", stream=out)

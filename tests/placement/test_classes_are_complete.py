@@ -20,7 +20,8 @@ from tests.placement.scenes import KEYS, LABELS, ZONES, clusters, pod, specs
 from tests.placement.single_decision import decide
 from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerReference, Pod, PodSpec
 from tutti.api.owners import owner_of
-from tutti.cluster.classes import PodClass, _new_class
+from tutti.cluster.class_book import _new_class, _Traits
+from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 
 TYPES = inspect.type_info(PodSpec)
@@ -115,15 +116,9 @@ def changed(draw: st.DrawFn, value: Any, kind: Any, name: str, owner: str = "") 
 def as_written(one: Pod, known: PodClass) -> PodClass:
     """The class of a pod of which nothing has been left out, and all labels count."""
     meta = one.metadata
-    return _new_class(
-        one.spec,
-        b"",
-        meta.namespace,
-        meta.labels,
-        owner=owner_of(meta.owner_references),
-        volumes=known.volumes,
-        devices=known.devices,
-    )
+    owner = owner_of(meta.owner_references)
+    traits = _Traits(meta.namespace, meta.labels, owner, known.volumes, known.devices, known.cards)
+    return _new_class(one.spec, b"", traits)
 
 
 def outcome(pod_class: PodClass, cluster: Cluster) -> tuple[object, ...]:
