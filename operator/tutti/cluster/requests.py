@@ -161,7 +161,7 @@ def granted_amounts(pod: Pod, held: Amounts) -> Amounts:
     if whole and said.resources is not None:
         most = _granted(whole, said.resources, said.allocated_resources, pending)
         whole = {name: most.get(name, 0) for name in whole}
-    return _pod_total(pod.spec, partial(_granted_to, statuses, pending), whole=whole)
+    return _pod_total(pod.spec, partial(_by_status, statuses, partial(_granted, pending=pending)), whole=whole)
 
 
 def _is_raised(pod: Pod) -> bool:
@@ -193,7 +193,9 @@ def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mappi
     if whole and said.resources is not None:
         most = _most(whole, said.resources, said.allocated_resources, not infeasible)
         whole = {name: most.get(name, 0) for name in whole}
-    return _pod_total(pod.spec, partial(_held, statuses, not infeasible), unsaid=unsaid, whole=whole)
+    return _pod_total(
+        pod.spec, partial(_by_status, statuses, partial(_most, spec_counts=not infeasible)), unsaid=unsaid, whole=whole
+    )
 
 
 def _unsaid(spec: PodSpec, total: Mapping[str, int]) -> Mapping[str, int]:
@@ -242,20 +244,17 @@ def _asked(container: Container) -> Amounts:
     return parse_requests(container.resources.requests)
 
 
-def _held(statuses: Mapping[str, ContainerStatus], spec_counts: bool, container: Container) -> Amounts:
+_Rule = Callable[[Amounts, ResourceRequirements, Mapping[str, str | int | float]], Amounts]
+"""Says what of a container counts, by what it asks for, what the kubelet says is actuated, and what is allocated."""
+
+
+def _by_status(statuses: Mapping[str, ContainerStatus], rule: _Rule, container: Container) -> Amounts:
+    """What of a container counts by a rule; what it asks for, where its kubelet says nothing of it."""
     asked = _asked(container)
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         return asked
-    return _most(asked, status.resources, status.allocated_resources, spec_counts)
-
-
-def _granted_to(statuses: Mapping[str, ContainerStatus], pending: bool, container: Container) -> Amounts:
-    asked = _asked(container)
-    status = statuses.get(container.name)
-    if status is None or status.resources is None:
-        return asked
-    return _granted(asked, status.resources, status.allocated_resources, pending)
+    return rule(asked, status.resources, status.allocated_resources)
 
 
 def _granted(
