@@ -31,8 +31,10 @@ def goes_first(workload: Workload, needs: Sequence[PodSetRequest]) -> bool:
     It is being bound, with fewer members than it needs; or it runs with fewer, and for some that it has lost
     others have come: for all of them, where they are placed together.
     """
-    if workload.phase is not Phase.SCHEDULED or workload.complete:
-        return workload.phase is Phase.BINDING and not workload.complete
+    if workload.complete:
+        return False
+    if workload.phase is not Phase.SCHEDULED:
+        return workload.phase is Phase.BINDING
     return any(need.replaces for need in needs) and all(need.required <= len(need.replaces) for need in needs)
 
 

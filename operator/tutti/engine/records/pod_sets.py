@@ -377,10 +377,11 @@ _Charged = frozenset[tuple[str, int]]
 def _charges_of(group: MemberGroup) -> dict[_Charged, list[tuple[PodClass, Charge]]]:
     """Return as what the pods of a group are counted that have a node, or have one reserved, or are held for.
 
-    One of each class, by what is counted of it: there may be as many classes as members.
+    One of each class, by what is counted of it: there may be as many classes as members. Nothing where quota is held
+    without nodes, which tells the flavors itself.
     """
     tally = group.counts()
-    if not (group.holds or tally.placed or tally.reserved):
+    if group.held is not None or not (group.holds or tally.placed or tally.reserved):
         return {}
     first: dict[PodClass, Charge] = {}
     parts = [(hold.pod_class, hold.charge) for hold in group.holds]
