@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.engine.admission.test_throttling import throttle
 from tests.engine.devices import asks_for, device_class, resource_slice
-from tests.engine.world import World
+from tests.engine.lifecycle.degraded_gangs import evicted
+from tests.engine.world import GPU, World
 
 IMPORTANT = 100
 HOST = "kubernetes.io/hostname"
@@ -179,3 +181,33 @@ def test_who_asks_for_as_many_counted_devices_as_were_lost_comes_in_the_place_of
     claims("g-4", 6, group="g")
     world.run()
     assert set(world.where()) == {"g-0", "g-3", "g-4"}
+
+
+@pytest.mark.parametrize("limit", ["throttle", "user"])
+@pytest.mark.parametrize("allowed", [1, 2, 3])
+def test_nobody_leaves_for_successors_that_a_limit_keeps_from_starting(limit: str, allowed: int) -> None:
+    world = World(throttles={"name": "kube-throttler"}, users={"by": "Annotation"})
+    world.flavor()
+    world.queue("cq", 64)
+    world.node("n0", gpus=1)
+    world.node("n1", gpus=2)
+    world.pod_group("g", 3, queueName="queue", onMemberLoss={"action": "Keep"})
+    own: dict[str, Any] = {"labels": {"app": "x"}, "annotations": {"scheduling.tutti.dev/user": "anna"}}
+    for rank in range(3):
+        world.pod(f"g-{rank}", group="g", priority=IMPORTANT, **own)
+    world.run()
+    world.delete(*(name for name, node in world.where().items() if node == "n1"))
+    world.remove_node("n1")  # and with it the room that was kept
+    world.node("n2", gpus=2)
+    for name in ("a", "b"):
+        world.pod(name)
+    world.run()
+    if limit == "throttle":
+        world.throttle("Throttle", throttle(pods=allowed))
+    else:
+        world.queue("cq", 64, userLimits=[{"users": ["*"], "resources": {GPU: allowed}}])
+    for rank in (3, 4):
+        world.pod(f"g-{rank}", group="g", priority=IMPORTANT, **own)
+    world.run()
+    assert len(world.where("g-")) == allowed
+    assert len(evicted(world)) == allowed - 1

@@ -131,9 +131,8 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     if found.awaits:
         return found
     taken = list(found.taken)
-    needs = throttling.within_throttles(state, entry.needs)
-    needs = user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
-    whole, needs = needs, in_its_turn(entry, needs)
+    whole = _within_limits(state, entry)
+    needs = in_its_turn(entry, whole)
     has_extra = any(need.extra for need in needs)
     is_mended = entry.workload.phase is Phase.SCHEDULED and goes_first(entry.workload, entry.needs)
     if required and has_extra and not is_mended:
@@ -152,9 +151,18 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     return Admitted(taken, has_more=has_more)
 
 
+def _within_limits(state: AdmissionState, entry: QueueEntry) -> Sequence[PodSetRequest]:
+    """Return the pods of a workload that may start, with as few surplus pods as throttles and limits of users let."""
+    needs = throttling.within_throttles(state, entry.needs)
+    return user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
+
+
 def _lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[PreemptionOption]:
-    """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
-    needs = _to_be_whole(entry)
+    """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them.
+
+    Nobody is to leave for such as may not start though there is room.
+    """
+    needs = _to_be_whole(entry.workload, _within_limits(state, entry))
     if not needs:
         return ()
     queue, pod_sets = entry.queue, quota_pod_sets(needs)
@@ -165,16 +173,16 @@ def _lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[P
     return found.options if isinstance(found, Refusal) else ()
 
 
-def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
-    """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
-    needs: list[PodSetRequest] = []
-    missing = {id(group): group.min_count - group.counts().placed for group in entry.workload.groups.values()}
-    for need in entry.needs:
+def _to_be_whole(workload: Workload, needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
+    """Return those of needs that a gang which runs with fewer members than it needs is short of, as required ones."""
+    short: list[PodSetRequest] = []
+    missing = {id(group): group.min_count - group.counts().placed for group in workload.groups.values()}
+    for need in needs:
         count = min(missing[id(need.group)], need.extra)
         if count > 0:
             missing[id(need.group)] -= count
-            needs.append(msgspec.structs.replace(need, members=need.members[:count], required=count, extra=0, growth=0))
-    return needs
+            short.append(msgspec.structs.replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+    return short
 
 
 def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
@@ -185,7 +193,7 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     workload, queue, pod_sets = entry.workload, entry.queue, entry.equivalence.pod_sets
     needs = [need for need in entry.needs if need.required]
     if not needs:
-        needs = _to_be_whole(entry)
+        needs = _to_be_whole(workload, entry.needs)
         pod_sets = quota_pod_sets(needs)
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
