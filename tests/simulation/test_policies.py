@@ -23,7 +23,7 @@ from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import cluster, story
 from tests.simulation.waiting_steps import Drawn, waiting_gang
 from tutti.cluster.network import NetworkState
-from tutti.engine.admission import admission, user_limits
+from tutti.engine.admission import throttling, user_limits
 from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.quota.queue_order import QueueOrder
 
@@ -89,7 +89,7 @@ def throttles_count_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def throttles_are_asked_pod_by_pod(patch: pytest.MonkeyPatch) -> None:
     """Nobody asks a throttle."""
-    patch.setattr(admission.throttling, "throttled", lambda *_: None)
+    patch.setattr(throttling, "throttled", lambda *_: None)
 
 
 def nobody_is_limited(patch: pytest.MonkeyPatch) -> None:

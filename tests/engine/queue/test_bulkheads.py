@@ -28,7 +28,7 @@ TURNS = {
     "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
     "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",
     "admitting": "tutti.engine.cycle.engine.reserve",
-    "admitting, its nodes": "tutti.engine.admission.admission._place",
+    "admitting, its nodes": "tutti.engine.admission.required_pods._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.lifecycle.binding.send_binds",
     "settling, its limits": "tutti.engine.lifecycle.limits.watch_limits",

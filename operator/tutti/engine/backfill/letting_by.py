@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.mending import goes_first
 from tutti.engine.backfill import BackfillState, throttle_shadow
 from tutti.engine.backfill.backfill import WOULD_DELAY, goes_before, lasts

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature
 from tutti.cluster.placed_pods import Slots
-from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
+from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.throttles_ahead import CountedPods, InForce, Loads, ThrottlesAhead, throttles_ahead
 from tutti.engine.backfill import BackfillState, throttle_shadow
 from tutti.engine.records.queue_entries import QueueEntry

@@ -22,9 +22,10 @@ from typing import Final
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import look, reserve, why_surplus_waits
+from tutti.engine.admission.admission import reserve
 from tutti.engine.admission.attempt import Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
+from tutti.engine.admission.dry_runs import look, why_surplus_waits
 from tutti.engine.backfill import backfill, letting_by
 from tutti.engine.cycle import turn_parts
 from tutti.engine.cycle.settling import bring_up_to_date, follow_binds
