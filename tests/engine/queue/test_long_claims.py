@@ -8,7 +8,7 @@ from tests.engine.devices import asks_for, device_class, resource_slice
 from tests.engine.world import World
 from tutti.cluster.devices.offers import TOO_MANY_WAYS, Verdict
 from tutti.cluster.devices.programs import FREE_STEPS, MOST_STEPS
-from tutti.engine.records.pod_sets import TOO_MANY_TERMS
+from tutti.engine.records.never_admitted import TOO_MANY_TERMS
 
 UNLIKE = "device.attributes['gpu.example.com'].uuid != "
 

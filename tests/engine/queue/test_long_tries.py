@@ -10,8 +10,7 @@ import pytest
 from tests.engine.world import World, replaced
 from tutti.api.core import Affinity, Pod
 from tutti.engine.records.decisions import Bind
-from tutti.engine.records.pod_sets import TOO_MANY_TERMS
-from tutti.placement.spec_limits import MOST_TERMS, MOST_TERMS_TOGETHER
+from tutti.engine.records.never_admitted import MOST_TERMS, MOST_TERMS_TOGETHER, TOO_MANY_TERMS
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -23,12 +23,8 @@ from tutti.engine.lifecycle import checks
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge, MemberGroup
-from tutti.engine.records.pod_sets import (
-    PodSetRequest,
-    PreemptionOption,
-    class_never_admitted,
-    quota_pod_sets,
-)
+from tutti.engine.records.never_admitted import class_never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, quota_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, KeptOff, Rows

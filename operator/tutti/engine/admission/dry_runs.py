@@ -13,13 +13,8 @@ from tutti.engine.admission.required_pods import take_required, why_limited, wit
 from tutti.engine.admission.shortages import gang_full, no_gain, no_room_left
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.pod_sets import (
-    PodSetRequest,
-    PreemptionOption,
-    class_never_admitted,
-    pending_pod_sets,
-    quota_pod_sets,
-)
+from tutti.engine.records.never_admitted import class_never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets, quota_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Workload
 from tutti.quota.flavors import PodSet, Queue

@@ -25,7 +25,8 @@ from tutti.engine.admission.attempt import (
 )
 from tutti.engine.admission.expected_starts import members_of
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.pod_sets import PodSetRequest, class_never_admitted
+from tutti.engine.records.never_admitted import class_never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.gang import place_ask

@@ -14,7 +14,7 @@ from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import MemberGroup
-from tutti.engine.records.pod_sets import not_covered
+from tutti.engine.records.never_admitted import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import LARGER, FitError
 from tutti.placement.plugins.extensions import FAILED

@@ -21,10 +21,10 @@ from tutti.engine.lifecycle import permits
 from tutti.engine.preemption import by_priority, moves
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
+from tutti.engine.records.never_admitted import term_count_in_all
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import backoff_seconds, head_key

@@ -54,7 +54,8 @@ from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.line_order import LineOrder
-from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
+from tutti.engine.records.never_admitted import never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue

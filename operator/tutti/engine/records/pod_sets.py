@@ -14,23 +14,15 @@ import msgspec
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import WAITING, PodKey
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.gathering import gathering, without_claims
 from tutti.engine.records.members import Charge, LostMember, Member, MemberCounts, MemberGroup, PodSetTopology
 from tutti.engine.records.successors import replacements
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
-from tutti.placement.spec_limits import (
-    MOST_TERMS,
-    MOST_TERMS_TOGETHER,
-    term_count_in_all,
-)
-from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
+from tutti.quota.flavors import VIRTUAL, PodSet
 from tutti.quota.tree import FlavorResource, add_to
-
-TOO_MANY_TERMS = "TooManyTerms"
-"""Why a pod, or a workload, waits that asks for more than is weighed."""
 
 
 class PodSetRequest(msgspec.Struct, frozen=True):
@@ -244,58 +236,6 @@ def _placed_around(workload: Workload) -> _PlacedAround:
 def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> Hashable:
     """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
-
-
-_TERMS = "selectors, affinity, spread constraints, tolerations, resource claims"
-
-
-def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
-    """Return why required pods can never be admitted as they and their queue are written; None where they can."""
-    for need in needs:
-        why = class_never_admitted(queue, need.pod_class) if need.required else None
-        if why is not None:
-            return why
-    total = term_count_in_all(need.pod_class for need in needs)
-    if total <= MOST_TERMS_TOGETHER:
-        return None
-    text = (
-        f"its unlike pods have {total} terms together ({_TERMS}), "
-        f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload: ask for less"
-    )
-    return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
-
-
-def class_never_admitted(queue: Queue | None, pod_class: PodClass) -> Explanation | None:
-    """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
-    why = unplaceable(pod_class)
-    counted = pod_class.devices.counted
-    if queue is not None and why is None and counted is not None and counted.problem:
-        return Explanation(Gate.QUOTA, "DevicesNotCounted", counted.problem)
-    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.charged)
-    return not_covered(queue, missing) if queue is not None and missing else why
-
-
-def unplaceable(pod_class: PodClass) -> Explanation | None:
-    """Return why pods of this class can never be placed, whatever room there is; None where they can."""
-    if pod_class.problem:
-        return Explanation(Gate.PLACEMENT, "InvalidPod", pod_class.problem)
-    if pod_class.volumes.problem:
-        return Explanation(Gate.PLACEMENT, "VolumesNotReady", pod_class.volumes.problem)
-    if pod_class.devices.problem:
-        return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
-    if pod_class.cards.problem:
-        return Explanation(Gate.PLACEMENT, pod_class.cards.reason, pod_class.cards.problem)
-    if pod_class.terms > MOST_TERMS:
-        text = f"a pod has {pod_class.terms} terms ({_TERMS}), and {MOST_TERMS} is the most that is weighed"
-        text += ": ask for less"
-        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
-    return None
-
-
-def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
-    """Say that a queue has no quota of some resources."""
-    text = f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
-    return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
 
 
 def quota_pod_sets(needs: Sequence[PodSetRequest]) -> list[PodSet]:

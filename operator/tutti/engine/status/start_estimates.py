@@ -9,7 +9,8 @@ from tutti.engine.admission import patience, throttling
 from tutti.engine.admission.expected_starts import known_ends, pending_workload, starts_of
 from tutti.engine.admission.throttles_ahead import Start, allowed_from
 from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
-from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
+from tutti.engine.records.never_admitted import never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.status import StatusState
 from tutti.quota.estimate import PendingWorkload

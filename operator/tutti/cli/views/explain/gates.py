@@ -27,7 +27,8 @@ from tutti.engine.lifecycle import provisioning
 from tutti.engine.lifecycle.checks import answers
 from tutti.engine.lifecycle.reservation import BACKING_OFF
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
-from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
+from tutti.engine.records.never_admitted import never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets
 from tutti.engine.records.workloads import Workload
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.profile import Profile, counted_rejections
