@@ -32,7 +32,6 @@ from tutti.engine.records.decisions import (
     PatchStatus,
     SetPodCondition,
 )
-from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
@@ -44,6 +43,7 @@ from tutti.engine.records.observations import (
     PodGone,
     PodSeen,
 )
+from tutti.engine.records.pod_admission import ADMITTED_CONDITION
 
 START = 1_700_000_000.0
 NAMESPACE = "team"

@@ -13,8 +13,7 @@ from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
 from tests.controller.process import CRDS, operator, until
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.kopf_handlers import FINALIZER
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
-from tutti.engine.records.members import ADMITTED_CONDITION
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, ADMITTED_CONDITION
 from tutti.kube.fencing import GENERATION_ANNOTATION
 from tutti.kube.resources import EVENTS, LEASES, PODS
 

@@ -29,7 +29,6 @@ from tutti.engine.records.decisions import (
     WriteDeviceClaim,
     WriteExtendedClaim,
 )
-from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     BindAnswer,
     BindFinished,
@@ -41,6 +40,7 @@ from tutti.engine.records.observations import (
     PodAnnotated,
     PodSeen,
 )
+from tutti.engine.records.pod_admission import ADMITTED_CONDITION
 
 
 def merged(before: Any, patch: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.hostile.target import CONTROLLER, QUEUE, Json, metadata
 from tutti.api.configuration import Conventions
-from tutti.engine.records.members import ADMITTED_CONDITION
+from tutti.engine.records.pod_admission import ADMITTED_CONDITION
 
 
 def pod(labels: Mapping[str, str] = {}, annotations: Mapping[str, str] = {}, **spec: Any) -> Json:

@@ -20,7 +20,7 @@ import pytest_asyncio
 from tests.controller.objects import cluster_queue, local_queue, obj
 from tests.controller.process import Cluster, Operator, operator, until
 from tutti.controller.discovery import OUR_RESOURCES
-from tutti.engine.records.members import ADMITTED_CONDITION
+from tutti.engine.records.pod_admission import ADMITTED_CONDITION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import CSI_NODES, EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS

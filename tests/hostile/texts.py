@@ -17,7 +17,7 @@ import tutti.placement
 from tests.hostile.shapes import Shape, shape_of
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import membership_keys, reading
-from tutti.engine.records.members import PodAdmission
+from tutti.engine.records.pod_admission import PodAdmission
 
 
 def _modules(*packages: ModuleType) -> Iterator[ModuleType]:

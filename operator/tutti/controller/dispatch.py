@@ -50,7 +50,6 @@ from tutti.engine.records.decisions import (
     WriteDeviceClaim,
     WriteExtendedClaim,
 )
-from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
@@ -65,6 +64,7 @@ from tutti.engine.records.observations import (
     PodAnnotated,
     PodGroupWritten,
 )
+from tutti.engine.records.pod_admission import ADMITTED_CONDITION
 from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, BindOutcome, BindResult, ClaimWriter

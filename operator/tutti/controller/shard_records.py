@@ -18,8 +18,7 @@ import structlog
 from tutti.api.core import Node, Pod
 from tutti.api.shards import DEFAULT_SHARD, SHARD_ANNOTATION
 from tutti.controller.discovery import OUR_RESOURCES
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
-from tutti.engine.records.members import admission_in_status
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, admission_in_status
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, WireError

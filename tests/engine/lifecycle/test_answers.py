@@ -6,8 +6,8 @@ import msgspec
 
 from tests.engine.world import World
 from tutti.engine.records.decisions import CreatePodGroup, Evict, PatchStatus
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import EvictFinished, PodGroupWritten
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 PREFIX = "gang-scheduling.preferred.jp/gang"
 

@@ -11,7 +11,7 @@ from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed
 from tests.engine.ingest.owners import pods as owned_pods
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ContainerStatus, PodCondition, ResourceRequirements
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 CPU = {"resource": "cpu"}
 

@@ -17,8 +17,7 @@ from tests.drawing import examples
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.engine.records.decisions import KeepAdmission
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
-from tutti.engine.records.members import ADMITTED_CONDITION
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, ADMITTED_CONDITION
 
 QUEUE_LABEL = "scheduling.tutti.dev/queue-name"
 GROUP_LABEL = "scheduling.tutti.dev/pod-group"

@@ -11,7 +11,8 @@ from tests.engine.world import World
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodSpec, SchedulingGroup
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION, GATE_ANNOTATION, ParsedMemberships
+from tutti.engine.records.gang_membership import GATE_ANNOTATION, ParsedMemberships
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 SETTINGS = Conventions()
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="job", uid="u-job", controller=True)

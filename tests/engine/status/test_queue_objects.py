@@ -8,8 +8,8 @@ from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.lifecycle.workloads_to_evict import stop
 from tests.engine.world import GPU, World
 from tutti.api.selectors import Taint
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import ObjectSeen
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 
 def test_a_queue_that_is_being_deleted_admits_nobody_any_more():

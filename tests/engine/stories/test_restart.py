@@ -7,7 +7,7 @@ import pytest
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World, replaced
 from tutti.engine.records.decisions import Bind, EmitEvent, Evict, PatchStatus
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 BOTH_WAYS = pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
 

@@ -11,7 +11,7 @@ from tests.engine.world import World
 from tutti.api.core import Container, ResourceRequirements, Taint, Toleration
 from tutti.api.messages import LONGEST_TEXT, MOST_ENTRIES
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 FORGED = '{"clusterQueue": "cq", "flavors": {"nvidia.com/gpu": "default", "cpu": "default", "memory": "default"}}'
 

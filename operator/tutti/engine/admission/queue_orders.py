@@ -16,7 +16,7 @@ from tutti.api.kinds.queues import MOST_KINDS_TOLD
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.line_order import WHOLE, Traits
-from tutti.engine.records.members import read_admission
+from tutti.engine.records.pod_admission import read_admission
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.backfill import rounded_runtime

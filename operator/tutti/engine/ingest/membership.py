@@ -29,7 +29,6 @@ from tutti.engine.lifecycle.reservation import give_back
 from tutti.engine.records import decisions
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import (
-    ADMISSION_ANNOTATION,
     GATE_ANNOTATION,
     SCALE_DOWN_MARK,
     PodTexts,
@@ -37,14 +36,9 @@ from tutti.engine.records.gang_membership import (
     scale_down_annotations,
     task_role,
 )
-from tutti.engine.records.members import (
-    NOT_OWNED,
-    Member,
-    Owned,
-    Reported,
-    admission_in_status,
-)
+from tutti.engine.records.members import NOT_OWNED, Member, Owned, Reported
 from tutti.engine.records.observations import OwnerGone, OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, admission_in_status
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 
 

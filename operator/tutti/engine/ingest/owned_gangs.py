@@ -31,7 +31,8 @@ from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.managed_owners import ManagedOwner
-from tutti.engine.records.members import NOT_OWNED, Member, MemberGroup, Owned, PodSetTopology
+from tutti.engine.records.members import NOT_OWNED, Member, MemberGroup, Owned
+from tutti.engine.records.pod_set_topology import PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
 MOST_ANSWERS = 4096

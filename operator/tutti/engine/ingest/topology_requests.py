@@ -15,7 +15,7 @@ from tutti.api.kinds.pod_group import TopologyConstraint
 from tutti.api.kinds.workload import TopologyRequest as TopologySaid
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import NAMED_TOGETHER, PodSetTopology
+from tutti.engine.records.pod_set_topology import NAMED_TOGETHER, PodSetTopology
 from tutti.engine.records.workloads import Workload
 from tutti.placement.topology.request import Slice
 

@@ -32,12 +32,11 @@ from tutti.engine.lifecycle.reservation import (
     wait_for_claims,
 )
 from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
-from tutti.engine.records import members
 from tutti.engine.records.decisions import Bind, CardLock, ReserveVolume, SelectNode
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, admission_text
 from tutti.engine.records.workloads import Phase, Workload
 
 _WAITING: Final = Phase.WAITING
@@ -184,7 +183,7 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
+    return {ADMISSION_ANNOTATION: admission_text(charge.queue, charge.flavors)}
 
 
 @dataclass(slots=True)

@@ -21,10 +21,10 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.resources import Amounts
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle import LifecycleState
-from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.pod_admission import admission_text, read_admission
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
 from tutti.quota.holder_use import PART
@@ -49,7 +49,7 @@ def update_charges(state: LifecycleState, workload: Workload) -> None:
         elif member.charge is not None:
             _update_charge(state, member, member.charge)
         if pod.node and not member.kept and member.charge is not None:
-            member.kept = members.admission_text(member.charge.queue, member.charge.admitted_flavors)
+            member.kept = admission_text(member.charge.queue, member.charge.admitted_flavors)
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
 
 
@@ -105,8 +105,8 @@ def found_charge(state: LifecycleState, workload: Workload, member: Member) -> C
         return None  # nothing names a queue
     pod = member.pod
     since = pod.created if pod.started is None else pod.started
-    kept, held = members.read_admission(member.kept), charged_of(state, pod)
-    said = kept or members.read_admission(member.annotation)
+    kept, held = read_admission(member.kept), charged_of(state, pod)
+    said = kept or read_admission(member.annotation)
     if said is not None and (said is kept or is_believed(state, workload, said.cluster_queue, since)):
         queue, flavors = said.cluster_queue, said.flavors
     else:

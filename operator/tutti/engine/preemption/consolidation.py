@@ -32,9 +32,10 @@ from tutti.engine.reading.resolution import queue_of, through_local_queue
 from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.gang_membership import says_movable
-from tutti.engine.records.members import Member, MemberGroup, PodSetTopology
+from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.moves import AGAIN_SECONDS, Home, KeptPlace, MovedPiece, MovePlan
 from tutti.engine.records.nominations import Nomination
+from tutti.engine.records.pod_set_topology import PodSetTopology
 from tutti.engine.records.pod_sets import PreemptionOption, pod_set_group_of
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey

@@ -28,9 +28,9 @@ from tutti.api.frameworks import MissingOwner, ProjectedOwner
 from tutti.api.kinds.consolidation import MOVABLE_ANNOTATION
 from tutti.api.model import GROUP
 from tutti.engine.records.members import Member, MemberGroup
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import Workload
 
-ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SCALE_DOWN_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
     {SAFE_TO_EVICT: "false", "karpenter.sh/do-not-disrupt": "true"}

@@ -1,14 +1,8 @@
-"""The records the engine keeps of pods: a member, the group it belongs to, and what both use of quota.
-
-What a pod was admitted to travels in the Binding, as an annotation (docs/adr/0005), and is then kept in a condition
-of the pod's status: whoever may edit pods can write over an annotation and take labels off, and cannot write a
-status. So a process that has not admitted it can read it again.
-"""
+"""The records the engine keeps of pods: a member, the group it belongs to, and what both use of quota."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -18,83 +12,16 @@ import msgspec
 
 from tutti.api.conventions import GangMembership
 from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import OwnerReference
 from tutti.api.frameworks import GangAnswer, InheritedTerms, PlacedAlone, PodMarks
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
-from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
+from tutti.engine.records.pod_set_topology import PodSetTopology
 from tutti.quota.flavors import FlavorByResource
 from tutti.quota.tree import Usage
-
-NAMED_TOGETHER = "groupName"
-"""Begins the name of what users have named themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSetTopology:
-    """What was said.
-
-    Attributes:
-        required: Node labels of each of which members share one value.
-        preferred: Those of which they rather do, the widest first.
-        slices: So many members that share a value, the widest first.
-        balanced: Whether the domains used should get about as many members each.
-        together: The name of what goes to one domain together; "" where members of one class do.
-        by_labels: Whether labels of nodes alone decide, whatever levels the Topologies of flavors have.
-    """
-
-    required: tuple[str, ...] = ()
-    preferred: tuple[str, ...] = ()
-    slices: tuple[Slice, ...] = ()
-    balanced: bool = False
-    together: str = ""
-    by_labels: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """All node labels that are named, the widest first."""
-        return tuple(dict.fromkeys((*self.required, *self.preferred, *(one.level for one in self.slices))))
-
-    @property
-    def wish(self) -> str:
-        """Where all of them want to be, in words; slices left aside."""
-        firm = [f"{mode} {', '.join(keys)}" for mode, keys in self._firm() if keys]
-        return " and ".join(firm) or "Unconstrained"
-
-    def _firm(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("Required", self.required), ("Preferred", self.preferred)
-
-    @property
-    def needs_topology(self) -> bool:
-        """Whether a flavor must have a Topology for it; one that only says who belongs together takes one flavor."""
-        return not self.by_labels and (bool(self.keys) or not self.together.startswith(NAMED_TOGETHER))
-
-    def request(self, levels: Sequence[str] = ()) -> LevelRequest:
-        """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
-        order = {level: index for index, level in enumerate(levels)}
-        required = sorted(self.required, key=lambda key: order.get(key, -1) if order else 0)
-        unknown = [key for key in required if order and key not in order]
-        widest, finest = (unknown or required)[-1:], self.preferred[-1:]
-        if finest:
-            return LevelRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
-        together = Together.REQUIRED if widest else Together.ANYWHERE
-        return LevelRequest(together, "".join(widest), self.slices)
-
-    def on(self, levels: Sequence[str], pod_set_group: Hashable, group: str, growth: int) -> TopologyPlacement | None:
-        """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
-
-        Args:
-            levels: Of the Topology; nothing where there is none.
-            pod_set_group: Asks of equal pod set groups go to one domain together.
-            group: The pod group they are of.
-            growth: How many members more are expected.
-        """
-        chosen = self.keys if self.by_labels else tuple(levels) or self.keys
-        return TopologyPlacement(chosen, self.request(chosen), pod_set_group, group, growth=growth) if chosen else None
-
 
 Reported = tuple[str, str, float]
 """A reason and a message as last written, and when, Unix seconds."""
@@ -426,41 +353,3 @@ def _summed_up(counts: tuple[int, ...]) -> MemberCounts:
         failed=failed,
         lost=lost,
     )
-
-
-ADMITTED_CONDITION = "scheduling.tutti.dev/Admitted"
-"""The type of a bound pod's condition that says in which ClusterQueue and flavors it is counted."""
-
-
-class PodAdmission(msgspec.Struct, frozen=True, rename="camel"):
-    """What a pod was admitted to: the ClusterQueue, and the flavor of each resource."""
-
-    cluster_queue: str
-    flavors: dict[str, str]
-
-
-def admission_text(queue: str, flavors: FlavorByResource) -> str:
-    """Return an admission as a text of JSON."""
-    return _admission_text(queue, tuple(flavors.items()))
-
-
-def read_admission(text: str) -> PodAdmission | None:
-    """Return what such a text says; None where there is none, or somebody has written another thing over it."""
-    try:
-        return msgspec.json.decode(text, type=PodAdmission) if text else None
-    except msgspec.MsgspecError:
-        return None
-
-
-def admission_in_status(pod: Pod) -> str:
-    """Return the admission that a pod's status keeps; "" where it keeps none."""
-    for condition in pod.status.conditions:
-        if condition.type == ADMITTED_CONDITION and condition.status == "True":
-            return condition.message
-    return ""
-
-
-@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
-def _admission_text(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
-    said = {"clusterQueue": queue, "flavors": dict(flavors)}
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))

@@ -16,7 +16,8 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import WAITING, PodKey
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.gathering import gathering, without_claims
-from tutti.engine.records.members import Charge, LostMember, Member, MemberCounts, MemberGroup, PodSetTopology
+from tutti.engine.records.members import Charge, LostMember, Member, MemberCounts, MemberGroup
+from tutti.engine.records.pod_set_topology import PodSetTopology
 from tutti.engine.records.successors import replacements
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask

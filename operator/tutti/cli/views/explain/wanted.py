@@ -27,8 +27,8 @@ from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import ObservedCluster, changed, key_of
 from tutti.cluster.requests import as_created
 from tutti.engine.cycle.state import State
-from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import AnyObservation, ObjectSeen, OwnerSeen, PodSeen
+from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.kube.decoding import object_decoder
 
