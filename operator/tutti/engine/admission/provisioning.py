@@ -8,7 +8,8 @@ import msgspec
 
 from tutti.api.messages import followed_by
 from tutti.engine.admission.attempt import AdmissionAttempt, Admitted, terms_of
-from tutti.engine.lifecycle.provisioning import current, why_not_asked
+from tutti.engine.lifecycle.provisioning import current
+from tutti.engine.lifecycle.provisioning_texts import why_not_asked
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Phase

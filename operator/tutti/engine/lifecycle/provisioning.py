@@ -8,8 +8,8 @@ more, so that the next ones have their turn.
 
 How far that has come stands in `status.provisioning`, in the same write as the quota. The name of a request follows
 from its workload, the flavors and the number of the try, so whoever finds the status after a process that was killed
-between any two writes makes the same request, and finds it made. A request that no status names is removed. Nothing of
-it is made before its status names it (`controller/dispatch.py`), so templates of one that never came to be are found.
+between any two writes makes the same request, and finds it made. Nothing of it is made before its status names it
+(`controller/dispatch.py`), so that whatever nobody needs is found and removed (`provisioning_removal.py`).
 
 Rules: Kueue 0.20, pkg/controller/admissionchecks/provisioning/controller.go, but for three. Nothing is asked for where
 nodes have room; a flavor that is given up leaves the others to be tried (there the workload is set inactive); and of
@@ -17,9 +17,6 @@ capacity that is revoked under running work, the work is taken out and waits aga
 """
 
 from __future__ import annotations
-
-import math
-from collections.abc import Iterable, Mapping
 
 from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, counted
@@ -37,8 +34,9 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.provisioned_pods import pods_of
-from tutti.engine.lifecycle.provisioning_texts import NOT_FOLLOWED, request_number, waits_for_nodes
-from tutti.engine.records.decisions import CreateProvisioning, DeleteProvisioning
+from tutti.engine.lifecycle.provisioning_removal import WRITE_AGAIN_SECONDS, remove_needless, request_removed
+from tutti.engine.lifecycle.provisioning_texts import request_number, waits_for_nodes
+from tutti.engine.records.decisions import CreateProvisioning
 from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.members import Additions, MemberGroup
 from tutti.engine.records.provisioning import (
@@ -55,11 +53,6 @@ from tutti.quota.flavors import QueueChecks
 from tutti.quota.provisioning import ProvisioningCheck
 
 NO_ROOM = "WaitingForProvisionedNodes"
-
-WRITE_AGAIN_SECONDS = 10.0
-"""How long after a request was written and is not seen yet, or could not be written or removed, that is tried again."""
-_ADOPT_SECONDS = 10.0
-"""For how long a request of an earlier process is left alone that its workload may yet come to ask for."""
 
 
 # What the engine is told.
@@ -87,13 +80,8 @@ def requests_followed(state: LifecycleState, told: ProvisioningFollowed) -> None
 
 def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
     """Take in what became of a write."""
-    if told.owner is None and not told.uid:
-        _swept(state, told)
-        return
     if told.owner is None:
-        if told.problem and told.uid in state.requests.leaving:
-            state.requests.leaving[told.uid] = state.now + WRITE_AGAIN_SECONDS
-            _touch(state, state.requests.owner(told.namespace, told.name))
+        request_removed(state, told)
         return
     state.requests.making.pop((told.namespace, told.name), None)
     key = (told.owner[0], told.namespace, told.owner[1])
@@ -111,15 +99,6 @@ def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
         state.set_alarm(workload, one.not_before)
 
 
-def _swept(state: LifecycleState, told: ProvisioningWritten) -> None:
-    """Take in what became of removing the templates of a request that never came to be."""
-    workload = state.workloads.get(state.requests.sweeping.pop((told.namespace, told.name), ("", "", "")))
-    one = None if workload is None else next((one for one in workload.provisioning if one.request == told.name), None)
-    if workload is not None and one is not None:
-        one.may_leave, one.not_before = bool(told.problem), state.now + WRITE_AGAIN_SECONDS
-        state.touch(workload.key)
-
-
 def _touch(state: LifecycleState, key: tuple[str, str, str] | None) -> None:
     if key is not None and key in state.workloads:
         state.touch(key)
@@ -131,12 +110,6 @@ def _touch(state: LifecycleState, key: tuple[str, str, str] | None) -> None:
 def current(workload: Workload) -> Provisioning | None:
     """Return what is under way for a workload, if anything is."""
     return next((one for one in workload.provisioning if one.is_under_way), None)
-
-
-def found_in(workload: Workload, check: ProvisioningCheck, flavors: tuple[str, ...]) -> Provisioning | None:
-    """Return what has been asked for a workload in some flavors under the present terms; None: nothing yet."""
-    wanted = (check.name, flavors, check.terms)
-    return next((one for one in workload.provisioning if (one.check, one.flavors, one.terms) == wanted), None)
 
 
 def begin(state: LifecycleState, workload: Workload, check: ProvisioningCheck, flavors: tuple[str, ...]) -> None:
@@ -344,8 +317,7 @@ def _request_of(state: LifecycleState, workload: Workload, one: Provisioning) ->
 
 def settle(state: LifecycleState, workload: Workload) -> None:
     """Have what is under way agree with the phase of a workload, and remove the requests that nobody needs."""
-    requests = state.requests.of(workload.key[1], workload.uid)
-    if not (workload.provisioning or requests):
+    if not (workload.provisioning or state.requests.of(workload.key[1], workload.uid)):
         return
     one = current(workload)
     if one is not None and workload.held_since is None:
@@ -359,43 +331,7 @@ def settle(state: LifecycleState, workload: Workload) -> None:
             if known.stage in (ProvisioningStage.FAILED, ProvisioningStage.GIVEN_UP):
                 _withdraw(state, known)
                 known.failures, known.retry_at = 0, 0.0
-    for found in list(requests.values()):
-        again_at = state.requests.leaving.get(found.uid, 0.0)
-        if found.deleting or again_at == math.inf or not _is_needless(state, workload, found):
-            continue
-        if again_at <= state.now:
-            state.requests.leaving[found.uid] = math.inf
-            _leave_none(workload, found.name)
-            state.out.append(DeleteProvisioning(found.namespace, found.name, found.uid))
-        else:
-            state.set_alarm(workload, again_at)
-    if state.requests.followed:
-        _sweep_all(state, workload, requests)
-
-
-def _leave_none(workload: Workload, request: str) -> None:
-    """Note that the templates of a request are removed with it."""
-    for known in workload.provisioning:
-        known.may_leave = known.may_leave and known.request != request
-
-
-def _sweep_all(state: LifecycleState, workload: Workload, requests: Mapping[str, ProvisioningRequest]) -> None:
-    """Have the templates removed of requests that are not needed, and not there."""
-    for known in workload.provisioning:
-        if known.may_leave and known.request and not known.is_under_way and known.request not in requests:
-            _sweep(state, workload, known)
-
-
-def _sweep(state: LifecycleState, workload: Workload, one: Provisioning) -> None:
-    """Have the templates of one request removed, unless it is being made, or that could not be done just now."""
-    where = (workload.key[1], one.request)
-    if where in state.requests.making or where in state.requests.sweeping:
-        return
-    if state.now < one.not_before:
-        state.set_alarm(workload, one.not_before)
-        return
-    state.requests.sweeping[where] = workload.key
-    state.out.append(DeleteProvisioning(*where, "", workload.uid))
+    remove_needless(state, workload)
 
 
 def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisioning) -> None:
@@ -404,39 +340,3 @@ def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisionin
     revoked = None if seen is None else seen.says(CAPACITY_REVOKED)
     if revoked is not None:
         _fail(state, workload, one, f"its capacity was taken back ({CAPACITY_REVOKED}: {revoked.message})")
-
-
-def _is_needless(state: LifecycleState, workload: Workload, found: ProvisioningRequest) -> bool:
-    """Whether a request of a workload is to be removed."""
-    if workload.phase is Phase.FINISHED or not workload.active:
-        return True
-    one = next((known for known in workload.provisioning if known.request == found.name), None)
-    if one is not None and one.is_under_way:
-        return False
-    if one is not None and one.stage is not ProvisioningStage.WITHDRAWN:
-        ended = any(found.says(kind) is not None for kind in (FAILED, CAPACITY_REVOKED, BOOKING_EXPIRED))
-        return not ended or workload.phase is not Phase.WAITING  # what has failed says why while it waits
-    if one is None and workload.phase is Phase.WAITING and workload.explanation is None:
-        state.set_alarm(workload, state.now + _ADOPT_SECONDS)
-        return False  # perhaps an earlier process was killed before it could say that it had asked
-    return True
-
-
-def why_not_asked(
-    state: LifecycleState,
-    workload: Workload,
-    check: ProvisioningCheck,
-    flavors: tuple[str, ...],
-    classes: Iterable[object],
-) -> str:
-    """Return why no nodes are asked for in some flavors although none has room; "" where they may be."""
-    if not state.requests.followed:
-        return f"nodes are not asked for: {NOT_FOLLOWED}"
-    kinds = len(set(classes))
-    if kinds > MOST_POD_SETS:
-        return f"nodes are not asked for: its pods are of {kinds} kinds, and a request has at most {MOST_POD_SETS}"
-    known = found_in(workload, check, flavors)
-    if known is not None and known.stage is ProvisioningStage.GIVEN_UP:
-        tries = counted(known.failures, "request")
-        return f"nodes are not asked for any more after {tries}; the last, {known.request}: {known.message}"
-    return ""

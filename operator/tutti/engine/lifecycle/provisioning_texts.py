@@ -1,13 +1,15 @@
-"""What whoever waits for nodes that a cluster autoscaler is to make is told of the request."""
+"""What whoever finds no nodes is told of the request that a cluster autoscaler makes some for, or why there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tutti.api.conditions import timestamp
-from tutti.api.messages import all_of
-from tutti.api.provisioning import ACCEPTED, PROVISIONED, ProvisioningRequest
+from tutti.api.messages import all_of, counted
+from tutti.api.provisioning import ACCEPTED, MOST_POD_SETS, PROVISIONED, ProvisioningRequest
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.provisioning import Provisioning
+from tutti.engine.records.provisioning import Provisioning, ProvisioningStage
 from tutti.engine.records.workloads import Workload
 from tutti.quota.provisioning import ProvisioningCheck
 
@@ -52,3 +54,24 @@ def waits_for_nodes(
         text += f"; given back at {timestamp(workload.deadline)} otherwise"
     details = {"request": one.request, "attempt": str(one.failures + 1), "attempts": str(check.retries + 1)}
     return Explanation(Gate.CHECKS, PENDING, text, {**details, "pods": str(pods), "class": check.class_name})
+
+
+def why_not_asked(
+    state: LifecycleState,
+    workload: Workload,
+    check: ProvisioningCheck,
+    flavors: tuple[str, ...],
+    classes: Iterable[object],
+) -> str:
+    """Return why no nodes are asked for in some flavors although none has room; "" where they may be."""
+    if not state.requests.followed:
+        return f"nodes are not asked for: {NOT_FOLLOWED}"
+    kinds = len(set(classes))
+    if kinds > MOST_POD_SETS:
+        return f"nodes are not asked for: its pods are of {kinds} kinds, and a request has at most {MOST_POD_SETS}"
+    asked = (check.name, flavors, check.terms)
+    known = next((one for one in workload.provisioning if (one.check, one.flavors, one.terms) == asked), None)
+    if known is not None and known.stage is ProvisioningStage.GIVEN_UP:
+        tries = counted(known.failures, "request")
+        return f"nodes are not asked for any more after {tries}; the last, {known.request}: {known.message}"
+    return ""
