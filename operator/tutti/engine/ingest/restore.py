@@ -34,52 +34,58 @@ def restore(state: IngestState, workload: workloads.Workload, found: Workload | 
     An eviction is known to be unfinished by what its last status said: that quota was still reserved, or, of a
     PodGroup, that it was leaving. One that is finished is remembered for why it waits.
     """
+    conditions = found.status.conditions
     if workload.uid:
         _forget(state, workload)
-    conditions = found.status.conditions
-    workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
-    finished = find_condition(conditions, "Finished")
-    workload.was_finished = finished is not None and finished.status == "True"
-    workload.outcome = finished.reason if finished is not None and workload.was_finished else ""
-    workload.ended_before = {one.workload: one.outcome for one in found.status.after}
-    workload.running_since = _since(find_condition(conditions, "Scheduled"), "True")
+    _restore_run(workload, found)
     evicted = find_condition(conditions, "Evicted")
     workload.began = _since(evicted, "False") or 0.0
     if evicted is not None and evicted.status == "True":
-        at = _seconds(evicted.last_transition_time)
-        preempted = find_condition(conditions, "Preempted")
-        why = preempted.reason if preempted is not None and preempted.status == "True" else ""
-        workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
-        if workload.phase is Phase.WAITING and _was_leaving(found):
-            transit(workload, Transition.LEAVE_ON)
-        if isinstance(found, PodGroup) and evicted.reason.startswith(EvictionReason.DEACTIVATED):
-            cause = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
-            workload.given_up = Explanation(Gate.PLACEMENT, cause, evicted.message)
-        if isinstance(found, PodGroup) and evicted.reason == EvictionReason.ADMISSION_CHECK:
-            workload.not_before = requeue_at(found.status.admission_checks, at)
+        _restore_eviction(workload, found, evicted)
     else:
-        _recall_held(state, workload, found)
-    _recall_provisioning(workload, found)
+        _restore_held(state, workload, found)
+    _restore_provisioning(workload, found)
     workload.passed_up_since = _passed_up_since(found)
     if found.status.admission is not None:
         workload.round = max(workload.round, found.status.admission.round)
     if isinstance(found, Workload):
-        workload.ran = float(found.status.accumulated_past_execution_time_seconds)
-        if found.status.requeue is not None:
-            workload.requeues = found.status.requeue.count
-            workload.not_before = _seconds(found.status.requeue.at)
-        _recall_inactivity(workload, found)
+        _restore_requeues(workload, found)
+        _restore_inactivity(workload, found)
     workload.degraded_since = _since(find_condition(conditions, "Degraded"), "True")
     workload.losses = [loss for said in found.status.kept for loss in _losses(said)][:MOST_LOST]
-    _recall_ended(workload, found)
-    ready = find_condition(conditions, "PodsReady")
-    unready = _since(ready, "False")
-    if workload.running_since is not None and unready is not None:
-        workload.unready_since = max(workload.running_since, unready)
-    workload.was_ready = ready is not None and (ready.status == "True" or ready.reason == "WaitForRecovery")
+    _restore_counts(workload, found)
+    _restore_readiness(workload, conditions)
 
 
-def _recall_held(state: IngestState, workload: workloads.Workload, found: Workload | PodGroup) -> None:
+def _restore_run(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Take over since when it has run, or how its last run has ended."""
+    scheduled = find_condition(found.status.conditions, "Scheduled")
+    workload.running_since = _since(scheduled, "True")
+    workload.was_scheduled = workload.was_scheduled or (scheduled is not None and scheduled.status == "True")
+    finished = find_condition(found.status.conditions, "Finished")
+    workload.was_finished = finished is not None and finished.status == "True"
+    workload.outcome = finished.reason if finished is not None and workload.was_finished else ""
+    workload.ended_before = {one.workload: one.outcome for one in found.status.after}
+
+
+def _restore_eviction(workload: workloads.Workload, found: Workload | PodGroup, evicted: Condition) -> None:
+    """Take over why it was taken out, and go on with that where it is not done."""
+    at = _seconds(evicted.last_transition_time)
+    preempted = find_condition(found.status.conditions, "Preempted")
+    why = preempted.reason if preempted is not None and preempted.status == "True" else ""
+    workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
+    if workload.phase is Phase.WAITING and _was_leaving(found):
+        transit(workload, Transition.LEAVE_ON)
+    if not isinstance(found, PodGroup):
+        return
+    if evicted.reason.startswith(EvictionReason.DEACTIVATED):
+        cause = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
+        workload.given_up = Explanation(Gate.PLACEMENT, cause, evicted.message)
+    if evicted.reason == EvictionReason.ADMISSION_CHECK:
+        workload.not_before = requeue_at(found.status.admission_checks, at)
+
+
+def _restore_held(state: IngestState, workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Have a workload hold the quota again that its status says it holds without nodes."""
     said, since = found.status.admission, find_condition(found.status.conditions, "QuotaReserved")
     if said is None or since is None or since.status != "True" or workload.phase is not Phase.WAITING:
@@ -99,7 +105,7 @@ def _recall_held(state: IngestState, workload: workloads.Workload, found: Worklo
         transit(workload, Transition.HOLD)
 
 
-def _recall_provisioning(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+def _restore_provisioning(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over which nodes have been asked for; who is to ask again later waits until then."""
     workload.provisioning = [
         Provisioning(
@@ -165,7 +171,7 @@ def _losses(said: KeptMember) -> list[LostMember]:
     return [loss] * min(max(0, said.count), MOST_LOST)
 
 
-def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+def _restore_counts(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over how many members have succeeded and do not exist any more: in this run, or the one before."""
     if workload.was_finished or not (workload.was_scheduled or workload.evicted is not None):
         return
@@ -187,13 +193,30 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
             group.had = min(max(0, succeeded) + max(0, others) + lost, MOST_LOST)
 
 
-def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:
+def _restore_requeues(workload: workloads.Workload, found: Workload) -> None:
+    """Take over how long it has run in all, and how often and until when it was put off because it was not ready."""
+    workload.ran = float(found.status.accumulated_past_execution_time_seconds)
+    if found.status.requeue is not None:
+        workload.requeues = found.status.requeue.count
+        workload.not_before = _seconds(found.status.requeue.at)
+
+
+def _restore_inactivity(workload: workloads.Workload, found: Workload) -> None:
     """Take over that it is yet to be set inactive, or that it has been set active again while nobody looked."""
     target = find_condition(found.status.conditions, "DeactivationTarget")
     if target is not None and target.status == "True":
         workload.deactivated, workload.inactive_from = target.reason, None
     elif found.spec.active and workload.evicted is not None and workload.evicted.reason.startswith("Deactivated"):
         workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
+
+
+def _restore_readiness(workload: workloads.Workload, conditions: Iterable[Condition]) -> None:
+    """Take over whether it has been ready in this run, and since when it is not."""
+    ready = find_condition(conditions, "PodsReady")
+    unready = _since(ready, "False")
+    if workload.running_since is not None and unready is not None:
+        workload.unready_since = max(workload.running_since, unready)
+    workload.was_ready = ready is not None and (ready.status == "True" or ready.reason == "WaitForRecovery")
 
 
 def _was_leaving(found: Workload | PodGroup) -> bool:
