@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tutti.api.network import MOST_BANDWIDTH, Dependency
-from tutti.cluster.network import MOST_TRAFFIC, NO_LINK, LinkName, Peers, Places, traffic
+from tutti.cluster.network import Peers
+from tutti.cluster.network_places import MOST_TRAFFIC, NO_LINK, LinkName, Places, traffic
 from tutti.placement.plugins.network_overhead import LinkRoom, Placed, Tally
 
 PLACES = 4

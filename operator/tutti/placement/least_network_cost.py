@@ -17,7 +17,8 @@ import numpy as np
 
 from tutti.api.network import WORKLOAD_LABEL, AppGroup
 from tutti.cluster.classes import Feature
-from tutti.cluster.network import Peers, Places, peers_of, traffic
+from tutti.cluster.network import Peers, peers_of
+from tutti.cluster.network_places import Places, traffic
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.alike import are_alike, minds_nodes_alone, place_alike

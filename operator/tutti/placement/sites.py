@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from tutti.cluster.network import Places
+from tutti.cluster.network_places import Places
 from tutti.placement.framework import Counts, Mask, Rows
 
 

@@ -21,16 +21,8 @@ from tutti.api import quantity
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup
 from tutti.cluster.classes import Feature, PodClass
-from tutti.cluster.network import (
-    MOST_TRAFFIC,
-    NO_LINK,
-    LabelCodes,
-    LinkName,
-    Peers,
-    Places,
-    count_by_place,
-    peers_of,
-)
+from tutti.cluster.network import Peers, peers_of
+from tutti.cluster.network_places import MOST_TRAFFIC, NO_LINK, LabelCodes, LinkName, Places, count_by_place
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import (
     MAX_SCORE,
