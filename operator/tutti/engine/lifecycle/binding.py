@@ -8,7 +8,7 @@ its provisioner takes it off, and its pod goes to no other node meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,11 +60,20 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     cards = prepare_cards(state, workload)
     if cards is None:
         return
-    unready = {**volumes, **devices, **cards}
-    name = workload.name
+    _send_ready(state, workload, {**volumes, **devices, **cards})
+    if workload.phase in (_WAITING, _RESERVED):
+        open_bind_window(state, workload)
+    explain(workload, None)
+
+
+def _send_ready(state: LifecycleState, workload: Workload, unready: Collection[PodKey]) -> None:
+    """Bind the members that have a reserved node and are not waited for, and say what their pods get with it.
+
+    That is the admission, what admission checks add, what keeps autoscalers off, and the parts of cards.
+    """
     protecting, sharing = protects(state, workload), bool(state.cluster.nodes.cards)
     adds = bool(workload.checks or workload.provisioning)
-    labels, tolerations = dict[str, str](), list[Toleration]()  # one for all: to make them takes as long as the rest
+    nothing = dict[str, str](), list[Toleration]()  # one for all: to make them takes as long as the rest
     annotations, before = dict[str, str](), None  # members of one need share one charge
     told_cards, lock = _NO_CARDS
     for member in workload.members():
@@ -73,24 +82,17 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
             if sharing:
                 told_cards, lock = card_annotations(state, workload, member)
             member.sent, member.unknown = True, False
-            added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
-            if added is not None:
-                told = {**added.annotations, **_annotations(member), **told_cards}
-                told |= annotations_at_bind(workload, member) if protecting else {}
-                more = dict(added.labels), list(added.tolerations)
-                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock))
-                continue
             if before is None or member.charge is not before.charge or member.annotation != before.annotation:
                 annotations, before = _annotations(member), member
-            said = annotations
+            said, more = annotations, nothing
+            added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
+            if added is not None:
+                said, more = {**added.annotations, **said}, (dict(added.labels), list(added.tolerations))
             if protecting:
                 said = {**said, **annotations_at_bind(workload, member)}
             if lock is not None:
                 said = {**said, **told_cards}
-            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said, labels, tolerations, lock))
-    if workload.phase in (_WAITING, _RESERVED):
-        open_bind_window(state, workload)
-    explain(workload, None)
+            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, said, *more, lock))
 
 
 def open_bind_window(state: LifecycleState, workload: Workload) -> None:
