@@ -141,22 +141,22 @@ def test_pods_that_use_no_quota_leave_no_trace():
 
 def test_only_what_is_given_back_frees_quota_and_only_in_its_own_tree():
     ledger = two_trees()
-    assert len(ledger.take_freed()) == 3  # new specs may be more than the old
+    assert len(ledger.changes.take_freed()) == 3  # new specs may be more than the old
     ledger.charge("a", {GPU: 2}, "w")
-    assert ledger.take_freed() == []
+    assert ledger.changes.take_freed() == []
     ledger.refund("a", {GPU: 2}, "w")
-    assert ledger.take_freed() == [ledger.root_of("b")]
+    assert ledger.changes.take_freed() == [ledger.root_of("b")]
     assert len({ledger.root_of(name) for name in ("a", "apart", "c")}) == 3  # a queue is no cohort of its name
 
 
 def test_a_version_changes_with_its_own_tree_only():
     ledger = two_trees()
-    before = ledger.version("b"), ledger.version("apart")
+    before = ledger.changes.version("b"), ledger.changes.version("apart")
     ledger.charge("a", {GPU: 2}, "w")
-    assert ledger.version("b") != before[0]
-    assert ledger.version("apart") == before[1]
+    assert ledger.changes.version("b") != before[0]
+    assert ledger.changes.version("apart") == before[1]
     ledger.rebuild({}, {})
-    assert ledger.version("apart") != before[1]
+    assert ledger.changes.version("apart") != before[1]
 
 
 def test_holders_are_described_as_they_are_now():

@@ -10,14 +10,14 @@ is handed over, so that it counts once. What they give back first is what they h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
 from operator import attrgetter
 
 import msgspec
 
+from tutti.quota.changes import QuotaChanges
 from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import HolderUse
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot, UsedLately
@@ -114,8 +114,7 @@ class UsageLedger:
         tree: The quota tree.
         snapshot: The tree and who uses it as they are now; try things out in its trials only.
         highest: The tree as it would be if every quota were the most that it may be later; None where none changes.
-        frees: Grows whenever quota may have become available anywhere.
-        moment: Grows whenever more or less is used of any queue.
+        changes: When more or less was used of which queue.
         protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
         held_for: What users, groups or LocalQueues have of each queue, where anybody asks.
@@ -128,17 +127,10 @@ class UsageLedger:
         self.protected: Callable[[AdmittedWorkload], bool] = self.snapshot.protected
         self.used_lately: UsedLately = self.snapshot.used_lately
         self.held_for = HolderUse()
+        self.changes = QuotaChanges()
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._touched: dict[str, None] = {}
-        self._roots: dict[str, str] = {}
-        self._epoch = 0
-        self.frees = 0
-        self._moves: dict[str, int] = {}
-        self._moved_at: dict[str, int] = {}  # by queue when more or less was used of it last, the latest last
-        self.moment = 0
-        self._frees: dict[str, int] = {}
-        self._freed: dict[str, None] = {}
 
     def rebuild(
         self,
@@ -176,11 +168,7 @@ class UsageLedger:
         asked = any(queue.counts_holders for queue in queues.values())
         total = ((queue, who, _whole(one)) for (queue, who), one in self._accounts.items())
         self.held_for.recount(total, on=asked)
-        self._roots = {name: _root(tree, name) for name in queues}
-        self._moved_at = {name: at for name, at in self._moved_at.items() if name in queues}
-        self._epoch += 1
-        self._freed.update(dict.fromkeys(self._roots.values()))
-        self.frees += 1
+        self.changes.begin({name: _root(tree, name) for name in queues})
 
     def most_ever(self, queue: str, what: FlavorResource) -> int:
         """Return the most that a queue could have now or later, were nothing used anywhere."""
@@ -199,42 +187,12 @@ class UsageLedger:
 
     def root_of(self, queue: str) -> str:
         """Return what names the tree that a queue is in: queues of one tree are told the same."""
-        return self._roots.get(queue) or f"queue/{queue}"
-
-    def version(self, queue: str) -> tuple[int, int]:
-        """Return what changes whenever anything that a queue's quota depends on does."""
-        return self._epoch, self._moves.get(self._roots.get(queue) or f"queue/{queue}", 0)
-
-    def only_used_since(self, queue: str, version: tuple[int, int]) -> bool:
-        """Whether in the tree of a queue quota was only used and none given back since a version."""
-        return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
-
-    def take_freed(self) -> list[str]:
-        """Return the trees in which quota may have become available since the last call."""
-        freed, self._freed = self._freed, {}
-        return list(freed)
-
-    def retry_all(self) -> None:
-        """Have everybody who waits for quota look again, as if some had been given back everywhere."""
-        self._freed.update(dict.fromkeys(self._roots.values()))
-
-    def frees_of(self, root: str) -> int:
-        """Return what grows whenever quota may have become available in a tree (`root_of`)."""
-        return self._frees.get(root, 0)
-
-    def moved_since(self, moment: int) -> list[str]:
-        """Return the queues of which more or less is used than at a `moment`, in the order in which that came about."""
-        later = takewhile(lambda queue: self._moved_at[queue] > moment, reversed(self._moved_at))
-        return list(later)[::-1]
+        return self.changes.root_of(queue)
 
     def take_touched(self) -> list[str]:
         """Return whose usage has changed since the last call."""
         touched, self._touched = self._touched, {}
         return list(touched)
-
-    def has_freed(self, roots: Collection[str]) -> bool:
-        """Whether quota may have become available in any of these trees since `take_freed` was last called."""
-        return not self._freed.keys().isdisjoint(roots)
 
     def used(self, queue: str) -> Usage:
         """Return what is held in a queue, existing or not, counted anew from its holders."""
@@ -276,7 +234,7 @@ class UsageLedger:
         self.snapshot.charge(queue, change)
         if self.held_for.on:
             self.held_for.add(queue, who, change, 1, accounts=account.pods == pods)
-        self._moved(queue)
+        self.changes.moved(queue)
 
     def admit(self, queue: str, accounts: Sequence[Account]) -> None:
         """Let some who hold nothing yet use what their accounts say of a queue."""
@@ -291,7 +249,7 @@ class UsageLedger:
             if self.held_for.on:
                 self.held_for.add(queue, who, account.usage, 1, accounts=1)
         self.snapshot.charge(queue, total)
-        self._moved(queue)
+        self.changes.moved(queue)
 
     def refund(
         self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1, *, told: bool = True
@@ -305,9 +263,9 @@ class UsageLedger:
         if self.held_for.on:
             self.held_for.add(queue, who, change, -1, accounts=0 if account.pods else -1)
         if told:
-            self._has_freed(queue)
+            self.changes.freed(queue)
         else:
-            self._has_room(queue)
+            self.changes.eased(queue)
         if not account.pods:
             self.snapshot.dismiss(account.holder)
             del self._accounts[queue, who]
@@ -325,10 +283,10 @@ class UsageLedger:
         less = {what: -amount for what, amount in change.items() if amount < 0}
         account.more(more)
         self.snapshot.charge(queue, more)
-        self._moved(queue)
+        self.changes.moved(queue)
         if less:
             self.snapshot.refund(queue, account.less(less))
-            self._has_freed(queue)
+            self.changes.freed(queue)
 
     def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[HandedOver]:
         """Count what somebody will leave as free already, up to what is wanted; nobody is told that it is.
@@ -346,7 +304,7 @@ class UsageLedger:
             for what, amount in change.items():
                 left[what] -= amount
             self.snapshot.refund(queue, change)
-            self._has_room(queue)
+            self.changes.eased(queue)
             done.append(HandedOver(who, queue, change))
         return done
 
@@ -357,7 +315,7 @@ class UsageLedger:
             if account is not None:
                 self._touched[one.who] = None
                 self.snapshot.charge(one.queue, account.take_back(one.usage))
-                self._moved(one.queue)
+                self.changes.moved(one.queue)
 
     def with_handed(self, handed: Sequence[HandedOver]) -> list[tuple[AdmittedWorkload, AdmittedWorkload]]:
         """Return the holders that handed something over: as they are counted, and with what they handed over."""
@@ -378,7 +336,7 @@ class UsageLedger:
             account = self._accounts[queue, who]
             if _PREEMPTION_RELEVANT(like) != _PREEMPTION_RELEVANT(account.holder):
                 if account.described and like.priority != account.holder.priority:
-                    self._freed[self.root_of(queue)] = None  # others may preempt it now
+                    self.changes.retry(queue)  # others may preempt it now
                 account.described = True
                 self.snapshot.dismiss(account.holder)
                 account.holder = msgspec.structs.replace(like, name=who, queue=queue, usage=account.usage)
@@ -393,39 +351,18 @@ class UsageLedger:
         """Inside, let some quota of some queues be used; at the end nobody is told that it is free again."""
         for queue, usage in kept:
             self.snapshot.charge(queue, usage)
-            self._moved(queue)
+            self.changes.moved(queue)
         try:
             yield
         finally:
             for queue, usage in kept:
                 self.snapshot.refund(queue, usage)
-                self._has_room(queue)  # what was chosen inside may be chosen otherwise now
-
-    def retry(self, queue: str) -> None:
-        """Have those tried again who wait for quota in the tree of a queue."""
-        self._freed[self.root_of(queue)] = None
+                self.changes.eased(queue)  # what was chosen inside may be chosen otherwise now
 
     def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
         """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""
         node = self.tree.queues[queue]
         return max(0, min((node.available(what) // n for what, n in per_pod.items() if n > 0), default=2**62))
-
-    def _has_freed(self, queue: str) -> None:
-        self._has_room(queue)
-        self._freed[self.root_of(queue)] = None
-        self.frees += 1
-
-    def _has_room(self, queue: str) -> None:
-        self._moved(queue)
-        root = self.root_of(queue)
-        self._frees[root] = self._moves[root]
-
-    def _moved(self, queue: str) -> None:
-        root = self._roots.get(queue) or f"queue/{queue}"
-        self._moves[root] = self._moves.get(root, 0) + 1
-        self.moment += 1
-        self._moved_at.pop(queue, None)
-        self._moved_at[queue] = self.moment
 
 
 def _root(tree: QuotaTree, queue: str) -> str:

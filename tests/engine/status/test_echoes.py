@@ -55,14 +55,14 @@ def test_a_successor_of_the_same_name_and_spec_is_another_object():
 def test_a_queue_that_many_objects_describe_is_taken_over_once_for_all():
     """A thousand queues that are listed at the start must not each have all of them worked out anew."""
     world = World(synced=False)
-    epochs = world.engine.state.ledger.version("q0")
+    epochs = world.engine.state.ledger.changes.version("q0")
     world.flavor()
     for number in range(20):
         world.queue(f"q{number}", 1, local=f"l{number}")
-    assert world.engine.state.ledger.version("q0") == epochs
+    assert world.engine.state.ledger.changes.version("q0") == epochs
     world.restart()
     world.run()
-    assert world.engine.state.ledger.version("q0") == (epochs[0] + 1, 0)
+    assert world.engine.state.ledger.changes.version("q0") == (epochs[0] + 1, 0)
 
 
 def test_what_a_former_leader_wrote_to_a_queue_is_put_right_though_it_is_seen_late():

@@ -48,7 +48,7 @@ def assign_flavors(state: AdmissionState, entry: QueueEntry) -> WorkloadAssignme
     equals, queue = entry.equivalence, entry.queue
     if queue is None or not equals.pod_sets:
         return None
-    version = state.ledger.version(queue.name)
+    version = state.ledger.changes.version(queue.name)
     if equals.choice is None or (equals.version != version and not _still_holds(state, queue, equals, equals.choice)):
         equals.choice = _chosen(state, queue, entry)
     equals.version = version
@@ -95,7 +95,7 @@ def _still_holds(state: AdmissionState, queue: Queue, equals: EquivalenceClass, 
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.mode is not AssignmentMode.FIT:
         return _is_short(state, queue, equals)
-    if choice.level or not state.ledger.only_used_since(queue.name, equals.version):
+    if choice.level or not state.ledger.changes.only_used_since(queue.name, equals.version):
         return False
     node = state.ledger.tree.queues[queue.name]
     return all(

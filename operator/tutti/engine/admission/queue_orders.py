@@ -39,7 +39,7 @@ def name_holders(state: AdmissionState, workload: Workload) -> None:
     """Have what a workload holds counted for whom it is; those who wait for a limit are tried again if that changes."""
     if state.ledger.held_for.on and state.ledger.held_for.name(workload.name, holders_of(state, workload)):
         for queue, _ in state.ledger.used_by(workload.name):
-            state.ledger.retry(queue)
+            state.ledger.changes.retry(queue)
 
 
 def traits_of(

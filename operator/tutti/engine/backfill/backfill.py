@@ -92,7 +92,7 @@ def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey],
             state.cluster.freed += 1
             entry = entry_of(key)
             if entry is not None and entry.queue is not None:
-                state.ledger.retry(entry.queue.name)
+                state.ledger.changes.retry(entry.queue.name)
 
 
 def _refresh(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry | None) -> None:
@@ -335,4 +335,4 @@ def _give_up(state: BackfillState, reservation: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.backfill_reservations.of[reservation.queue]
     state.cluster.freed += 1
-    state.ledger.retry(reservation.queue)
+    state.ledger.changes.retry(reservation.queue)

@@ -145,7 +145,7 @@ def _give_turns(state: BackfillState, parts: Parts) -> None:
         is_ripe = head.since <= ripe and one.queue not in debts.of and one.now <= 1
         if holder is None and may and is_ripe and (one.then > 1 or one.then == least[one.root]):
             debts.turns[one.root] = one.queue
-            state.ledger.retry(one.queue)
+            state.ledger.changes.retry(one.queue)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _lending_held(state: LifecycleState, workload: Workload) -> Iterator[None]:
             for group, _ in held:
                 group.held = None
             workload.held_since = workload.deadline = None
-            state.ledger.retry(workload.cluster_queue)
+            state.ledger.changes.retry(workload.cluster_queue)
         else:
             for _, one in held:
                 state.charge(one.charge)

@@ -240,7 +240,7 @@ def _tell_freed(state: LifecycleState, before: KeptForSuccessors | None, kept: K
     for queue, usage in _usage(before).items():
         now = {} if kept is None else _usage(kept).get(queue, {})
         if any(amount > now.get(what, 0) for what, amount in usage.items()):
-            state.ledger.retry(queue)
+            state.ledger.changes.retry(queue)
     if len(before.spots) > (0 if kept is None else len(kept.spots)):
         state.cluster.freed += 1
 

@@ -177,7 +177,7 @@ def next_permit_due(state: LifecycleState) -> float | None:
 
 
 def _freed(state: LifecycleState) -> tuple[int, int]:
-    return state.cluster.freed, state.ledger.frees
+    return state.cluster.freed, state.ledger.changes.frees
 
 
 def _ask_plugin(state: LifecycleState, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:

@@ -141,7 +141,7 @@ def lending_places(state: PreemptionState, workload: Workload) -> Iterator[None]
             if id(place) in kept:
                 _charge(state, place)
             elif place.charge is not None:
-                state.ledger.retry(place.charge.queue)
+                state.ledger.changes.retry(place.charge.queue)
         quota_usage.describe_holder(state, workload)
         _end_if_done(state, [plan for plan, _ in mine])
 

@@ -172,7 +172,7 @@ def refresh_nominations(state: PreemptionState) -> None:
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
         state.cluster.freed += 1
-        state.ledger.retry_all()
+        state.ledger.changes.retry_all()
     _class_foreign(state)
     news = _with_news(state)
     state.nominated.read_anew((one for _, one in news), state.nominations.ours.values())

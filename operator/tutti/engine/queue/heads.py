@@ -264,8 +264,8 @@ class _Tree:
         self._heads: dict[str, _Head] = {}
         self._changes: dict[str, None] = {}
         self._restless: dict[str, None] = {}
-        self._moment = state.ledger.moment
-        self._frees = state.ledger.frees_of(name)
+        self._moment = state.ledger.changes.moment
+        self._frees = state.ledger.changes.frees_of(name)
 
     def take_in(self, line: PendingQueue) -> None:
         """Have a line compete that has begun."""
@@ -292,11 +292,11 @@ class _Tree:
             self._put(winner, replace(first, usage=widest.usage))
 
     def _bring_up_to_date(self, state: QueueState) -> None:
-        ledger = state.ledger
-        for queue in ledger.moved_since(self._moment):
-            if ledger.root_of(queue) == self._name:
+        changes = state.ledger.changes
+        for queue in changes.moved_since(self._moment):
+            if changes.root_of(queue) == self._name:
                 self._tournament.has_moved(queue)
-        frees, self._moment = ledger.frees_of(self._name), ledger.moment
+        frees, self._moment = changes.frees_of(self._name), changes.moment
         changed = list(self._lines if frees != self._frees else {**self._changes, **self._restless})
         self._frees = frees
         self._changes.clear()
@@ -343,7 +343,7 @@ def _head(state: QueueState, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.equivalence, entry.queue
     choice = equals.choice if equals.widest is None else equals.widest[1]
-    if choice is None or queue is None or not state.ledger.only_used_since(queue.name, equals.version):
+    if choice is None or queue is None or not state.ledger.changes.only_used_since(queue.name, equals.version):
         choice = widest_assignment(state, entry, assign_flavors(state, entry))
     usage = {} if choice is None else choice.usage
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)

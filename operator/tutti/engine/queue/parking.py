@@ -135,7 +135,8 @@ class ParkedClasses:
 
     def is_helped(self, state: QueueState) -> bool:
         """Whether quota that somebody waits for was freed since it was asked last in which trees it was."""
-        return state.ledger.has_freed(self.by_root.keys()) or state.ledger.has_freed(self.by_quota.roots())
+        changes = state.ledger.changes
+        return changes.has_freed(self.by_root.keys()) or changes.has_freed(self.by_quota.roots())
 
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""

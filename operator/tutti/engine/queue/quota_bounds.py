@@ -103,7 +103,7 @@ class QuotaBounds:
         assert equals.queue is not None  # there is quota of it
         self.drop(equals)
         self._follow(state)
-        self._epoch = state.ledger.version(equals.queue.name)[0]
+        self._epoch = state.ledger.changes.version(equals.queue.name)[0]
         node = state.ledger.tree.queues[equals.queue.name]
         if equals.root not in self._trees:
             shares = ShareColumns(node.root(), state.rules.ordering) if state.rules.fair else None
@@ -185,7 +185,7 @@ class QuotaBounds:
         if self._nearest is None or self._nearest[0] != stamp:
             self._follow(state)
             for root, since in self._asked.items():
-                if not state.ledger.only_used_since(self.some_queue(root), since):
+                if not state.ledger.changes.only_used_since(self.some_queue(root), since):
                     self._asked[root] = self._version(state, root)
                     self._trees[root].begin_anew()
             found = (self._trees[root].nearest(has_others=has_others) for root in self._asked)
@@ -261,11 +261,11 @@ class QuotaBounds:
         return next(iter(self._trees[root].lines))
 
     def _version(self, state: QueueState, root: str) -> tuple[int, int]:
-        return state.ledger.version(self.some_queue(root))
+        return state.ledger.changes.version(self.some_queue(root))
 
     def _follow(self, state: QueueState) -> None:
         """Take over what is used by now."""
-        moved, self._moment = state.ledger.moved_since(self._moment), state.ledger.moment
+        moved, self._moment = state.ledger.changes.moved_since(self._moment), state.ledger.changes.moment
         for queue in moved:
             tree = self._trees.get(state.ledger.root_of(queue))
             node = state.ledger.tree.queues.get(queue)

@@ -6,8 +6,8 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | what happened | who sets it | who is woken |
 |---|---|---|
 | queues, flavors or cohorts are written otherwise | `catalog.version` | everybody |
-| quota was given back | `ledger.take_freed` | who lacks quota in that cohort tree |
-| the same | `ledger.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
+| quota was given back | `ledger.changes.take_freed` | who lacks quota in that cohort tree |
+| the same | `ledger.changes.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`room_bounds.py`) |
@@ -112,7 +112,7 @@ class SchedulingQueue:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room, eased = self._seen
         self._seen = (state.catalog.version, state.cluster.freed, state.budgets_eased)
-        freed = state.ledger.take_freed()
+        freed = state.ledger.changes.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
         for workload in changed:

@@ -122,7 +122,7 @@ def _goes_by(state: StatusState, key: ObjectKey, name: str) -> Hashable | None:
         if queue is None or queue.user_limits or found is None or found.status.users:
             return None
         cluster_queue = name
-    return cluster_queue, state.ledger.version(cluster_queue), state.free_at, state.counts.of(name).figures()
+    return cluster_queue, state.ledger.changes.version(cluster_queue), state.free_at, state.counts.of(name).figures()
 
 
 def _look_at_nodes(state: StatusState) -> None:
