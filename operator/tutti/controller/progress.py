@@ -154,7 +154,7 @@ class ProgressReporter:
         self._engine = engine
         self._metrics = metrics
         self._tried = 0
-        self._catalog = 0
+        self._catalog = (0, 0)
 
     def turned(self, seconds: float) -> None:
         """Tell what the last turn has brought, which took so many seconds."""
@@ -167,8 +167,9 @@ class ProgressReporter:
                 if event.step not in _UNMEASURED:
                     self._measure(event)
             log_lifecycle(lifecycle_events)
-        if self._catalog != state.catalog.version:
-            self._catalog = state.catalog.version
+        catalog = state.catalog.version, state.catalog.local_version
+        if self._catalog != catalog:
+            self._catalog = catalog
             self._forget(state)
 
     def _count(self, state: StatusState, lifecycle_events: Sequence[LifecycleEvent]) -> None:

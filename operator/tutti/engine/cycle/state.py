@@ -97,14 +97,15 @@ class State(QueueState, StatusState):
 
         Once for all that was observed since the last turn: a start lists a thousand queues one by one.
         """
-        if not (self.stale or self.reranked):
+        if not (self.stale or self.reranked or self.stale_namespaces):
             return
-        everybody, self.stale, self.reranked = self.stale, False, False
-        if everybody:  # PriorityClasses are nothing that queues, flavors and cohorts refer to
+        everybody, reranked, self.stale, self.reranked = self.stale, self.reranked, False, False
+        namespaces, self.stale_namespaces = self.stale_namespaces, {}
+        if everybody:  # neither PriorityClasses nor LocalQueues are what queues, flavors and cohorts refer to
             self.respec()
-        follow_all_held(self)
+        follow_all_held(self, None if everybody or reranked else namespaces)
         for key, workload in self.workloads.items():
-            if everybody or may_go_by_classes(workload):
+            if everybody or key[1] in namespaces or (reranked and may_go_by_classes(workload)):
                 self.dirty[key] = False
 
     def respec(self) -> None:

@@ -34,6 +34,7 @@ class IngestState(AdmissionState, PreemptionState):
             they have been seen since the last turn.
         told_owners: What those were told that cannot be started, by uid.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
+        stale_namespaces: Those of which LocalQueues or labels have, in that order.
         reranked: Whether PriorityClasses have.
         some_speed: Whether any pod has ever said how fast its gang runs with how many members.
     """
@@ -51,6 +52,7 @@ class IngestState(AdmissionState, PreemptionState):
     unmade_owners: dict[str, float] = field(default_factory=dict)
     told_owners: dict[str, str] = field(default_factory=dict)
     stale: bool = False
+    stale_namespaces: dict[str, None] = field(default_factory=dict)
     reranked: bool = False
     some_speed: bool = False
 

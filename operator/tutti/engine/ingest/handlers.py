@@ -40,7 +40,7 @@ from tutti.engine.lifecycle import (
 from tutti.engine.lifecycle.losses import note_loss
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves
 from tutti.engine.preemption import nominations
-from tutti.engine.reading.objects import SHARED
+from tutti.engine.reading.objects import LOCAL, SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.device_observations import DeviceObjectGone, DeviceObjectSeen
@@ -118,7 +118,8 @@ def _priority_class_gone(state: IngestState, gone: observations.PriorityClassGon
 
 def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> None:
     meta = seen.namespace.metadata
-    state.catalog.put_namespace(seen.namespace)
+    if state.catalog.put_namespace(seen.namespace):
+        state.stale_namespaces[meta.name] = None
     if state.cluster.nodes.namespaces.namespace_labels(meta.name) != meta.labels:
         state.throttles.namespace_changed()
     state.cluster.put_namespace(meta.name, meta.labels)
@@ -253,9 +254,10 @@ def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
             if kind in _QUEUES:
                 state.counts.forget_reported(meta.get("uid", ""))
                 state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
-    before = state.catalog.version
+    before = state.catalog.version, state.catalog.local_version
     namespace, name = state.catalog.put(kind, seen.raw)
-    touch_concerned(state, kind, namespace, name, changed=state.catalog.version != before)
+    changed = (state.catalog.version, state.catalog.local_version) != before
+    touch_concerned(state, kind, namespace, name, changed=changed)
 
 
 def _told(state: IngestState, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
@@ -297,7 +299,20 @@ def touch_concerned(state: IngestState, kind: str, namespace: str, name: str, *,
     elif changed:
         if kind in _QUEUES:
             state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
+        _reread(state, kind, namespace)
+
+
+def _reread(state: IngestState, kind: str, namespace: str) -> None:
+    """Have those looked at again that are admitted by an object, which is another one by now.
+
+    Where past use counts, the LocalQueues of one ClusterQueue stand among one another, whatever their namespaces.
+    """
+    if kind not in LOCAL:
         state.stale = True
+        return
+    state.stale_namespaces[namespace] = None
+    if state.catalog.by_past_use:
+        state.catalog.version += 1  # whoever waits is looked at again
 
 
 HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] = {

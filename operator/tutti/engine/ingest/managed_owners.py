@@ -12,7 +12,7 @@ That one says what is to be started; until it is there nobody knows, and after a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -86,9 +86,11 @@ def follow_held_below(state: IngestState, above: ProjectedOwner) -> None:
             _file(state, state.held_owners[uid])
 
 
-def follow_all_held(state: IngestState) -> None:
-    """Look again at all of them: queues are written otherwise."""
+def follow_all_held(state: IngestState, namespaces: Collection[str] | None = None) -> None:
+    """Look again at all of them, or at those of some namespaces: queues are written otherwise."""
     for found in list(state.held_owners.values()):
+        if namespaces is not None and found.namespace not in namespaces:
+            continue
         state.attempt(_whose(found), "reading what it starts", partial(_file, state, found), None)
 
 

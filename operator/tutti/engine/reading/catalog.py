@@ -357,11 +357,11 @@ class Catalog(WrittenObjects):
         self._priority_classes.pop(name, None)
         self.version += 1
 
-    def put_namespace(self, found: Namespace) -> None:
-        """Add a namespace, or take over its labels."""
-        if self._namespaces.get(found.metadata.name) != found.metadata.labels:
-            self._namespaces[found.metadata.name] = found.metadata.labels
-            self.version += 1
+    def put_namespace(self, found: Namespace) -> bool:
+        """Add a namespace, or take over its labels; returns whether they are others than before."""
+        is_news = self._namespaces.get(found.metadata.name) != found.metadata.labels
+        self._namespaces[found.metadata.name] = found.metadata.labels
+        return is_news
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""

@@ -90,6 +90,9 @@ SHARED = frozenset(
 )
 """Kinds that many workloads are admitted by; a Workload or PodGroup concerns its own members only."""
 
+LOCAL = frozenset((LocalQueue.KIND,))
+"""Those of them that concern workloads of their namespace only."""
+
 
 NOTED_BY_SERVER = ("resourceVersion", "managedFields")
 """Metadata that changes with every write, and says nothing."""
@@ -99,14 +102,15 @@ class WrittenObjects:
     """What users wrote, object by object.
 
     Attributes:
-        version: Grows whenever anything that many workloads are admitted by has changed.
+        version: Grows whenever anything has changed that workloads of any namespace are admitted by.
+        local_version: Grows whenever anything has that those of one namespace are.
         broken: Objects that cannot be read, with what is wrong, and their uid.
         looked_at: At which one was looking when that raised.
         protecting: Minimum runtimes, in seconds, of ClusterQueues that cannot be read.
     """
 
     def __init__(self) -> None:
-        self.version = 0
+        self.version = self.local_version = 0
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self.protecting: dict[str, int] = {}
         self.looked_at: ObjectKey | None = None
@@ -134,7 +138,7 @@ class WrittenObjects:
         self._objects[key], self._read[key] = parsed, _print_of(kind, raw)
         self._refer(parsed)
         if kind in SHARED and (before is None or _said(before) != _said(parsed)):
-            self.version += 1
+            self._count_change(kind)
         return key[1:]
 
     def mark_invalid(self, kind: str, raw: Mapping[str, Any], problem: str) -> tuple[str, str]:
@@ -157,7 +161,8 @@ class WrittenObjects:
         self._unrefer(before)
         if kind == ClusterQueue.KIND:
             self._keep_protecting(key[2], raw, before)
-        self.version += kind in SHARED and (before is not None or what_was != str(error))
+        if kind in SHARED and (before is not None or what_was != str(error)):
+            self._count_change(kind)
 
     def has_read(self, kind: str, raw: Mapping[str, Any]) -> bool:
         """Whether an object is known, and nothing has changed since it was read but what is written of it here."""
@@ -177,6 +182,13 @@ class WrittenObjects:
         found = self._objects.pop(key, None)
         self._unrefer(found)
         if found is not None and kind in SHARED:
+            self._count_change(kind)
+
+    def _count_change(self, kind: str) -> None:
+        """Note that an object is another one to those who are admitted by it."""
+        if kind in LOCAL:
+            self.local_version += 1
+        else:
             self.version += 1
 
     def _keep_protecting(self, queue: str, raw: Mapping[str, Any], before: Object | None) -> None:

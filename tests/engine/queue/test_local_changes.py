@@ -1,0 +1,100 @@
+"""What is written of one namespace has its own workloads looked at again, and nobody else's."""
+
+from __future__ import annotations
+
+from tests.engine.world import World
+from tutti.api.core import Namespace, ObjectMeta
+from tutti.engine.records.observations import NamespaceGone, NamespaceSeen
+
+WAITING = 4
+"""How many unlike pods of the other namespace wait for nodes."""
+
+
+def busy(**queue) -> World:
+    """One node that is full; unlike pods of `other` wait for it, and of `default` a larger one."""
+    world = World(namespaces=("default", "other"))
+    world.flavor()
+    world.queue("cq", 100, **queue)
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"}, "other")
+    world.node("n1", gpus=8)
+    world.pod("runs", gpus=8, node="n1", queue="queue")
+    for gpus in range(1, 1 + WAITING):
+        world.pod(f"waits-{gpus}", gpus=gpus, queue="queue", namespace="other")
+    world.pod("mine", gpus=8, queue="queue")
+    world.run()
+    return world
+
+
+def label(world: World, name: str, **labels: str) -> None:
+    world.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels=labels))))
+
+
+def tried(world: World) -> int:
+    before = world.engine.evaluated
+    world.run()
+    return world.engine.evaluated - before
+
+
+def test_local_queues_of_one_namespace_wake_nobody_of_another():
+    world = busy()
+    world.object("LocalQueue", "second", {"clusterQueue": "cq"})
+    assert tried(world) == 0
+
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq", "stopPolicy": "Hold"})
+    assert tried(world) == 1, "the one that is held now"
+    assert world.reason("Pod", "mine") == "OnHold"
+
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    assert tried(world) == 1
+    assert world.reason("Pod", "mine") == "Unschedulable"
+
+    world.remove_object("LocalQueue", "queue")
+    assert tried(world) == 1
+    assert world.reason("Pod", "mine") == "LocalQueueNotFound"
+
+
+def test_who_waits_for_his_local_queue_goes_on_once_it_is_there():
+    world = busy()
+    world.node("n2", gpus=20)  # 18 of which others have
+    world.pod("early", gpus=2, queue="second")
+    world.pod("elsewhere", gpus=2, queue="second", namespace="other")
+    world.run()
+    assert world.reason("Pod", "early") == "LocalQueueNotFound"
+
+    world.object("LocalQueue", "second", {"clusterQueue": "cq"})
+    world.run()
+
+    assert world.where("early") == {"early": "n2"}
+    assert world.why("Pod", "elsewhere", "other").reason == "LocalQueueNotFound"
+
+
+def test_a_namespace_wakes_its_own():
+    world = busy(namespaceSelector={"matchLabels": {"team": "a"}})
+    assert world.reason("Pod", "mine") == "NamespaceNotAllowed"
+
+    label(world, "third", team="a")
+    assert tried(world) == 0
+    label(world, "default", team="a")
+    assert tried(world) == 1
+    assert world.reason("Pod", "mine") == "Unschedulable"
+    label(world, "default", team="b")
+    assert tried(world) == 1
+    assert world.reason("Pod", "mine") == "NamespaceNotAllowed"
+
+
+def test_a_namespace_made_anew_under_its_name_counts_with_its_new_labels():
+    world = busy(namespaceSelector={"matchLabels": {"team": "a"}})
+    label(world, "default", team="a")
+    world.run()
+    world.tell(NamespaceGone("default"))
+    world.run()
+    label(world, "default", team="a")
+    world.run()
+    assert world.reason("Pod", "mine") == "Unschedulable"
+
+
+def test_where_past_use_counts_a_weight_is_everybodys():
+    """LocalQueues of one ClusterQueue stand among one another, whatever their namespaces."""
+    world = busy(admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq", "fairSharing": {"weight": "3"}})
+    assert tried(world) >= WAITING
