@@ -240,6 +240,20 @@ MEASURES: dict[str, Measure] = {
         )
         for count, aim in ((1000, 10), (5000, 30))
     },
+    "wake_preempting1000_ms": Measure(
+        "the same, 1,000 wait, and their queue may preempt where anybody is below them",
+        "ms",
+        lambda: wake.preempting_shapes(1000),
+        10,
+        slow=True,
+    ),
+    "wake_namespace1000_ms": Measure(
+        "a turn after a namespace and its LocalQueue were made, 1,000 unlike pods of others wait for nodes",
+        "ms",
+        lambda: wake.namespaces(1000),
+        10,
+        slow=True,
+    ),
     **{
         f"wake_queues{count}_ms": Measure(
             f"the same, somebody waits for quota in each of {count:,} ClusterQueues of one cohort",

@@ -42,6 +42,28 @@ def shapes(count: int) -> float:
     return _turns(engine, running)
 
 
+def preempting_shapes(count: int) -> float:
+    """Milliseconds of the same where their queue may preempt; nobody in it is below any of them, and nobody borrows."""
+    policy = {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any"}
+    engine, running = _full(queues=1, waiting=count, quota=10**6, preemption=policy)
+    return _turns(engine, running)
+
+
+def namespaces(count: int) -> float:
+    """Milliseconds of a decide() after a namespace was made, and a LocalQueue there, beside so many that wait."""
+    engine, _ = _full(queues=1, waiting=count, quota=10**6)
+    took = []
+    for turn in range(TURNS):
+        name = f"new-{turn}"
+        engine.observe(NamespaceSeen(Namespace(ObjectMeta(name=name))))
+        see(engine, "LocalQueue", "queue", {"clusterQueue": "queue-0"}, name)
+        gc.collect()
+        start = clock()
+        engine.decide(NOW + 10 + turn / 100)
+        took.append((clock() - start) * 1e3)
+    return sorted(took)[TURNS // 2]
+
+
 def equals(count: int) -> float:
     """Milliseconds of the same where so many equal pods wait in one queue."""
     engine, running = _full(queues=1, waiting=count, quota=10**6, spread=0)
@@ -122,13 +144,14 @@ def _full(
     configuration: TuttiConfiguration | None = None,
     cores: int = CORES,
     spread: int = MILLICORES // 2,
+    preemption: dict[str, str] | None = None,
 ) -> tuple[Engine, list[Pod]]:
     """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back.
 
     Where nodes have more cores than that pod asks for, only quota is all used. Of those that wait, who asks for least
     asks for `spread` millicores less than one that runs.
     """
-    engine = _engine(queues, quota, configuration, cores)
+    engine = _engine(queues, quota, configuration, cores, preemption=preemption)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
     for pod in running:
         engine.observe(PodSeen(pod))
@@ -146,6 +169,7 @@ def _engine(
     configuration: TuttiConfiguration | None = None,
     cores: int = CORES,
     total: int = CORES * NODES,
+    preemption: dict[str, str] | None = None,
 ) -> Engine:
     """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
     engine = Engine(configuration or TuttiConfiguration())
@@ -159,6 +183,7 @@ def _engine(
         see(engine, "Cohort", "all", {"resourceGroups": [_group(total)]})
     for i in range(queues):
         spec: dict[str, Any] = {"resourceGroups": [_group(quota)], "namespaceSelector": {}, "cohortName": "all"}
+        spec |= {"preemption": preemption} if preemption else {}
         see(engine, "ClusterQueue", f"queue-{i}", spec)
         see(engine, "LocalQueue", f"queue-{i}", {"clusterQueue": f"queue-{i}"}, "team")
     return engine

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import contests, unhurried
 from tutti.quota.fair_reclaim import fair_candidates
 from tutti.quota.policy import Preemptible, PreemptionPolicy, allows
-from tutti.quota.preemption import PreemptionRules
+from tutti.quota.preemption import Claimant, PreemptionReach, PreemptionRules
 from tutti.quota.reclaim import (
     PreemptionReason,
     PreemptionVariant,
@@ -29,6 +30,7 @@ REASONS = {
     PreemptionVariant.PRIORITY: PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING,
     PreemptionVariant.PRIORITY_WITHOUT_BORROWING: PreemptionReason.IN_COHORT_RECLAMATION,
 }
+WHAT = ("f", "cpu")
 LOCAL_QUEUES = ("team/one", "team/two")
 
 
@@ -218,3 +220,42 @@ def test_those_in_one_rank_stay_in_the_order_they_came():
     newer = holders.allowed(Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY, preemptor, across_queues=False)
     assert [one.name for one in newer] == ["h3", "h4", "h5", "h0"]
     assert [one.name for one in holders.all()] == ["h1", "h3", "h4", "h5", "h0"]
+
+
+@unhurried
+@given(moved_contests())
+def test_nobody_has_candidates_who_reaches_nobody(contest):
+    snapshot, demand = contest
+    across = demand.priority if demand.cross_queue_priority is None else demand.cross_queue_priority
+    reach = PreemptionReach(snapshot).has_anybody(Claimant(demand.queue, demand.priority, across), demand.queued_at)
+    for rules in (PreemptionRules(), PreemptionRules(fair=True)):
+        found = [*rules.candidates(snapshot, demand), *rules.within_reach(snapshot, [demand])]
+        assert reach or not found
+        assert not rules.has_candidates(snapshot, demand) or reach
+
+
+OWN = AdmittedWorkload("own", "mine", {WHAT: 1}, priority=5, queued_at=10.0)
+BORROWER = AdmittedWorkload("theirs", "theirs", {WHAT: 4}, priority=5, queued_at=10.0)
+
+
+@pytest.mark.parametrize(
+    ("holder", "within", "reclaim", "priority", "queued_at", "reaches"),
+    [
+        (OWN, "LowerPriority", "Never", 5, 0.0, False),
+        (OWN, "LowerPriority", "Never", 6, 99.0, True),
+        (OWN, "LowerOrNewerEqualPriority", "Never", 5, 9.0, True),
+        (OWN, "LowerOrNewerEqualPriority", "Never", 5, 10.0, False),  # who came at the same time is not newer
+        (OWN, "Never", "Any", 6, 0.0, False),  # it is no other queue
+        (BORROWER, "Never", "Any", 0, 99.0, True),
+        (BORROWER, "LowerPriority", "LowerPriority", 5, 0.0, False),
+        (BORROWER, "Never", "LowerOrNewerEqualPriority", 5, 9.0, True),
+        (BORROWER, "Any", "Never", 9, 0.0, False),
+        (msgspec.structs.replace(BORROWER, usage={WHAT: 3}), "Never", "Any", 0, 0.0, False),  # it has that of its own
+    ],
+)
+def test_whom_a_claimant_reaches(holder, within, reclaim, priority, queued_at, reaches):
+    queues = {name: ("all", {WHAT: Quota(3)}) for name in ("mine", "theirs")}
+    policy = PreemptionPolicy(Preemptible(within), Preemptible(reclaim))
+    snapshot = Snapshot(QuotaTree(queues, {"all": ("", {})}), {"mine": policy})
+    snapshot.add(holder)
+    assert PreemptionReach(snapshot).has_anybody(Claimant("mine", priority, priority), queued_at) is reaches

@@ -5,7 +5,7 @@ A queue's quota depends on its whole tree of cohorts, so what is kept, and who l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
 
@@ -99,6 +99,6 @@ class QuotaChanges:
         freed, self._freed = self._freed, {}
         return list(freed)
 
-    def has_freed(self, roots: Collection[str]) -> bool:
+    def has_freed(self, roots: Iterable[str]) -> bool:
         """Whether quota may have become available in any of these trees since `take_freed` was last called."""
-        return not self._freed.keys().isdisjoint(roots)
+        return bool(self._freed) and not self._freed.keys().isdisjoint(roots)

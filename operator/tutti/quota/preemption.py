@@ -1,5 +1,8 @@
 """What preemption could do for a workload, tried out before a flavor is chosen, and what is reserved for it meanwhile.
 
+Whom a workload may preempt, by the rules of this cluster (`PreemptionRules`), costs a look at all who hold quota; that
+there is nobody is found sooner, for many at once (`PreemptionReach`).
+
 Rules: Kueue, preemption_oracle.go (0.20): victims only in other queues are a reclaim, one in its own queue makes it a
 preemption, none is no candidates; the level is the one at which the request would be covered once they are gone.
 
@@ -10,14 +13,16 @@ quota, or, where it would borrow, below the nominal quota and the borrowing limi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
 from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
-from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode
+from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode, priority_in
 from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates, has_candidates, may_have_victims
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
@@ -81,6 +86,73 @@ class PreemptionRules:
         if self.fair:
             return next(each_fair_candidate(snapshot, demand), None) is not None
         return has_candidates(snapshot, demand)
+
+
+class Claimant(NamedTuple):
+    """Who would preempt, whatever it asks for: some ClusterQueue with a priority, in it and among all queues."""
+
+    queue: str
+    priority: int
+    cross_queue_priority: int
+
+
+_MOST_BORROWERS = 16
+"""Where more queues of a tree borrow, one of them is taken to have candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionReach:
+    """Whether claimants may have any candidates as things are; of many in a tree, who borrows there is found once.
+
+    It errs to one side: nobody has candidates of whom this says that there are none, whatever is contested, protected
+    or not, and by the classical rules as well as by fair shares.
+    """
+
+    snapshot: Snapshot
+    _borrowing: dict[str, list[str]] = field(default_factory=dict)
+    _before: dict[Claimant, float] = field(default_factory=dict)
+
+    def has_anybody(self, claimant: Claimant, queued_at: float) -> bool:
+        """Whether somebody may be preempted for such a workload, which came into its queue then (Unix seconds)."""
+        before = self._before.get(claimant)
+        if before is None:
+            before = self._before[claimant] = self._before_whom(claimant)
+        return queued_at < before
+
+    def _before_whom(self, claimant: Claimant) -> float:
+        """Return before when a claimant has to have come to have any candidates; infinite where any time will do."""
+        queue, priority, cross_queue_priority = claimant
+        policy = self.snapshot.policy(queue)
+        demand = Demand(queue, {}, frozenset(), priority, cross_queue_priority=cross_queue_priority)
+        own = _newest(policy.within, demand, self.snapshot.allowed(policy.within, demand, queue))
+        if own == math.inf or policy.reclaim is Preemptible.NEVER:
+            return own
+        others = [one for one in self._borrowers(queue) if one != queue]
+        if len(others) > _MOST_BORROWERS:
+            return math.inf
+        named = (self.snapshot.allowed(policy.reclaim, demand, one) for one in others)
+        return max([own, *(_newest(policy.reclaim, demand, some) for some in named)])
+
+    def _borrowers(self, queue: str) -> list[str]:
+        """Return the queues in the tree of a queue that use more than their own of anything."""
+        root = self.snapshot.queue(queue).root()
+        found = self._borrowing.get(root.name)
+        if found is None:
+            found = [leaf.name for leaf in root.leaves() if leaf.borrows_any(leaf.usage)]
+            self._borrowing[root.name] = found
+        return found
+
+
+def _newest(who: Preemptible, demand: Demand, holders: Iterable[AdmittedWorkload]) -> float:
+    """Return when the newest of some holders came whom a policy names; infinite where it names one of any age."""
+    newest = -math.inf
+    for one in holders:
+        other = one.queue != demand.queue
+        equal = priority_in(one, across_queues=other) == priority_in(demand, across_queues=other)
+        if not equal or who is not Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return math.inf
+        newest = max(newest, one.queued_at)
+    return newest
 
 
 class PreemptionOracle(msgspec.Struct, frozen=True):

@@ -178,16 +178,112 @@ def test_one_that_fits_a_node_but_had_no_quota_in_its_flavor_is_woken_by_quota()
     assert world.where("waits") == {"waits": "o"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+RECLAIM = {"preemption": {"reclaimWithinCohort": "Any"}}
+BOTH = {"preemption": {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "LowerPriority"}}
+
+
+def test_who_may_preempt_in_his_queue_is_not_tried_where_nobody_there_is_below_him():
+    world = full()
+    world.queue("cq", 100, **LOWER)
+    for number in range(3):
+        world.delete(f"runs-{number}")
+        world.pod(f"mine-{number}", gpus=8, node=f"n{number}", queue="queue")
+    world.pod("small", gpus=4, queue="queue")
+    world.node("n3", gpus=2)
+    world.pod("on-n3", gpus=2, node="n3", queue="queue")
+    world.run()
+    world.finish("on-n3")
+    assert tried(world) == 0, "4 do not fit in 2"
+    world.finish("mine-1")
+    world.run()
+    assert world.where("small") == {"small": "n1"}
+
+
+def test_one_who_has_waited_for_longer_is_tried_in_the_place_of_his_like():
+    """Of two equal ones the older one came last into the line; among those that run are some newer than he is."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 100, **BOTH)
+    world.node("n0")
+    world.pod("old", gpus=8, queue="queue")
+    world.run()
+    world.now += 60
+    world.finish("old")
+    world.pod("newer", gpus=3, queue="queue")
+    world.pod("also-newer", gpus=3, queue="queue")
+    world.pod("ends", gpus=2, queue="queue")
+    world.run()
+    world.now += 60
+    world.pod("young", gpus=5, queue="queue")
+    world.run()
+    now, world.now = world.now, world.now - 120
+    world.pod("older", gpus=5, queue="queue")
+    world.now = now
+    world.run()
+    evicted = [one.name for one in world.log if isinstance(one, Evict)]
+
+    world.finish("ends")
+    world.run()
+
+    assert not evicted
+    assert len([one for one in world.log if isinstance(one, Evict)]) == 1
+
+
+def test_who_came_to_be_below_one_that_waits_is_taken_out_for_him():
+    """Nobody was below him when he was tried; what has ended since is too small for him, but not with what is below."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 100, **LOWER)
+    world.put_object("WorkloadPriorityClass", {"metadata": {"name": "low", "uid": "u"}, "value": -5})
+    world.node("n0")
+    world.pod("stays", gpus=5, node="n0", queue="queue")
+    world.pod("ends", gpus=2, node="n0", queue="queue")
+    world.pod("waits", gpus=3, queue="queue")
+    world.run()
+    world.pod("below", gpus=1, queue="queue", labels={"scheduling.tutti.dev/priority-class": "low"})
+    world.run()
+    assert world.where("below") == {"below": "n0"}
+
+    world.finish("ends")
+    world.run()
+
+    assert [one.name for one in world.log if isinstance(one, Evict)] == ["below"]
+
+
+def test_who_came_to_borrow_is_taken_out_for_one_that_waits():
+    """Nobody borrowed when the owner was tried; what has ended since is too small for him."""
+    world = World()
+    world.flavor()
+    world.queue("owner", 16, cohort="all", local="owner", **RECLAIM)
+    world.queue("other", 2, cohort="all", local="other")
+    world.node("n0")
+    world.pod("stays", gpus=1, node="n0", queue="owner")
+    world.pod("ends", gpus=1, node="n0", queue="owner")
+    world.pod("theirs", gpus=2, queue="other")
+    world.pod("waits", gpus=5, queue="owner")
+    world.run()
+    world.now += 60
+    world.pod("borrows", gpus=2, queue="other")
+    world.run()
+    assert world.where("borrows") == {"borrows": "n0"}
+
+    world.finish("ends")
+    world.run()
+
+    assert [one.name for one in world.log if isinstance(one, Evict)] == ["borrows"]
+
+
+@pytest.mark.parametrize("seed", range(400))
 def test_nobody_who_waits_could_start(seed):
     """Whatever came and went, looking at everybody anew, which any change of a flavor does, starts nobody more."""
     draw = random.Random(seed)
     world = World()
     world.flavor()
-    policy = {"preemption": {"withinClusterQueue": "LowerPriority"}} if draw.random() < 0.3 else {}
+    policy, cohort = draw.choice([{}, LOWER, RECLAIM, BOTH]), draw.choice(["", "all"])
     strategy = {"queueingStrategy": draw.choice(["StrictFIFO", "BestEffortFIFO"])}
-    world.queue("one", draw.choice([6, 12, 100]), local="one", **policy, **strategy)
-    world.queue("two", draw.choice([6, 12]), local="two")
+    world.queue("one", draw.choice([6, 12, 100]), local="one", cohort=cohort, **policy, **strategy)
+    world.queue("two", draw.choice([6, 12]), local="two", cohort=cohort)
     for number in range(draw.randint(1, 5)):
         world.node(
             f"n{number}", gpus=draw.choice([2, 4, 8]), cpu=draw.choice([4, 16]), labels={"zone": f"z{number % 2}"}
@@ -218,4 +314,4 @@ def test_nobody_who_waits_could_start(seed):
     before = len([one for one in world.log if isinstance(one, Bind)])
     world.flavor("unheard-of")
     again = world.run(200)
-    assert [one.name for one in again if isinstance(one, Bind)] == [], before
+    assert [one.name for one in again if isinstance(one, (Bind, Evict))] == [], before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
-from tutti.cluster.cluster import Cluster
 from tutti.engine.backfill import backfill
 from tutti.engine.queue import QueueState, quota_bounds, room_bounds
 from tutti.engine.queue.quota_bounds import QuotaBounds
@@ -47,13 +47,13 @@ class ParkedClasses:
         self.by_quota.clear()
         self._called = []
 
-    def helped_by_room(self, cluster: Cluster) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
+    def helped_by_room(self, state: QueueState) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
         """Return whom room may help: as long as it is there, those who fit where pods have left; and others."""
-        exits = cluster.exits.take(cluster.freed)
+        exits = state.cluster.exits.take(state.cluster.freed)
         if exits is None:
             return (), self.for_room.classes()
         self._called = [one for one in self._called if one.called and one.size]  # a turn was cut short before them
-        return self.for_room.helped(cluster, exits, anew=not self._called)
+        return self.for_room.helped(state, exits, anew=not self._called)
 
     def call(self, classes: Collection[EquivalenceClass]) -> None:
         """Have those that are active be tried only as long as they fit where pods have left."""
@@ -102,10 +102,10 @@ class ParkedClasses:
         """
         equals = entry.equivalence
         self.for_room.drop(equals)
-        above = room_bounds.bounded_above(state, entry, why)
-        if above is not None:
+        takes = room_bounds.bound_of(state, entry, why)
+        if takes is not None:
             classes = [need.pod_class for need in entry.needs]
-            self.for_room.put(state.cluster.nodes, equals, classes, above)
+            self.for_room.put(state.cluster.nodes, equals, classes, takes)
             if equals.root and room_bounds.each_fits(state.cluster.nodes, classes):
                 self.for_quota(equals)
             return
@@ -135,8 +135,7 @@ class ParkedClasses:
 
     def is_helped(self, state: QueueState) -> bool:
         """Whether quota that somebody waits for was freed since it was asked last in which trees it was."""
-        changes = state.ledger.changes
-        return changes.has_freed(self.by_root.keys()) or changes.has_freed(self.by_quota.roots())
+        return state.ledger.changes.has_freed(chain(self.by_root, self.by_quota.roots(), self.for_room.roots()))
 
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""

@@ -2,16 +2,18 @@
 
 Where a pod has left a node and nothing else has changed, somebody who found no place before can find one now only if
 one of the pods fits on such a node by what is free there: every other node has as little room as before. That holds for
-classes whose pods are placed by what their own node has (`_OWN_NODE`), that take nothing from others, and that hold
-nothing themselves. All others are tried again whenever there may be more room.
+classes whose pods are placed by what their own node has (`_OWN_NODE`), and that hold nothing themselves. Who may take
+others out is tried as well wherever there may be anybody whom he may: pods of lower priority on a node, or workloads
+that the policy of his queue names. All others are tried again whenever there may be more room.
 
 Who has a pod that is larger than what is free on any node is not helped by quota either.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Phase
 from tutti.quota.policy import NOBODY
+from tutti.quota.preemption import Claimant, PreemptionReach
 
 _OWN_NODE: Final = (
     Feature.ANY
@@ -48,13 +51,25 @@ _MOST_PAIRS: Final = 1 << 22
 """So many classes times nodes times resources are compared at once."""
 
 
+class TakesOut(NamedTuple):
+    """Whom a workload may take out.
+
+    Attributes:
+        above: Pods of a priority below that; `NOBODY_BELOW`: none.
+        claimant: And whom the policy of its queue names; None: nobody.
+    """
+
+    above: int = NOBODY_BELOW
+    claimant: Claimant | None = None
+
+
 def is_bounded(pod_class: PodClass) -> bool:
     """Whether a node refuses such pods for nothing but what the node itself has, is and holds."""
     return not pod_class.features & ~_OWN_NODE
 
 
-def bounded_above(state: QueueState, entry: QueueEntry, why: Explanation) -> int | None:
-    """Return above which priority of others a workload is helped by nothing but room on a node that a pod has left.
+def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut | None:
+    """Return whom a workload may take out that is helped by nothing else but room on a node that a pod has left.
 
     Args:
         state: The engine's memory.
@@ -62,13 +77,12 @@ def bounded_above(state: QueueState, entry: QueueEntry, why: Explanation) -> int
         why: Why it waits.
 
     Returns:
-        Its own priority, where it may take out others below; `NOBODY_BELOW` where it takes out nobody; None where
-        something else may help it as well.
+        Whom; None where something else may help it as well.
     """
     queue, workload, needs = entry.queue, entry.workload, entry.needs
     if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE or workload.phase is not Phase.WAITING:
         return None
-    if queue is not None and (queue.policy != NOBODY or queue.reserves or queue.max_moves or queue.checks.on_flavors):
+    if queue is not None and (queue.reserves or queue.max_moves or queue.checks.on_flavors):
         return None
     if queue is not None and queue.checks.provisioning:
         return None
@@ -76,7 +90,13 @@ def bounded_above(state: QueueState, entry: QueueEntry, why: Explanation) -> int
         return None
     if not all(need.required and is_bounded(need.pod_class) for need in needs) or holds_something(state, workload):
         return None
-    return by_priority.priority_of(state, workload, needs) if by_priority.may_preempt(needs) else NOBODY_BELOW
+    if not by_priority.may_preempt(needs):
+        return TakesOut()
+    claimant = None
+    if queue is not None and queue.policy != NOBODY:
+        priority = workload.preemption_priority
+        claimant = Claimant(queue.name, priority, queue.cross_queue_priority(priority))
+    return TakesOut(by_priority.priority_of(state, workload, needs), claimant)
 
 
 def each_fits(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
@@ -102,6 +122,7 @@ class RoomBounds:
         self._free: list[int] = []
         self._asks = np.zeros((16, 1), dtype=np.int64, order="F")
         self._priority = np.full(16, NOBODY_BELOW, dtype=np.int64)
+        self._claimants: dict[EquivalenceClass, tuple[Claimant, float]] = {}
         self._fitting: frozenset[EquivalenceClass] = frozenset()
         self._gained: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._as_of: tuple[bytes, int] | None = None
@@ -109,16 +130,19 @@ class RoomBounds:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Iterable[PodClass], priority: int) -> None:
+    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Iterable[PodClass], takes: TakesOut) -> None:
         """Note what a class that is parked asks of nodes.
 
         Args:
             nodes: As they are.
             equals: The class.
             classes: Of which its pods are.
-            priority: Others below that may be taken out for it; `NOBODY_BELOW`: none may.
+            takes: Whom it may take out.
         """
         self.drop(equals)
+        if takes.claimant is not None:
+            oldest = min((one.workload.queued_at for one in equals.entries()), default=-math.inf)
+            self._claimants[equals] = takes.claimant, oldest
         rows = self._rows[equals] = []
         for pod_class in classes:
             vector = nodes.resource_index.vector(pod_class.requests)
@@ -126,26 +150,33 @@ class RoomBounds:
             self._make_room(row, len(vector))
             if row == len(self._of):
                 self._of.append(equals)
-            self._of[row], self._priority[row] = equals, priority
+            self._of[row], self._priority[row] = equals, takes.above
             self._asks[row] = 0
             self._asks[row, : len(vector)] = vector
             rows.append(row)
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
+        self._claimants.pop(equals, None)
         for row in self._rows.pop(equals, ()):
             self._of[row] = None
             self._asks[row] = np.iinfo(np.int64).max  # fits nowhere
             self._priority[row] = NOBODY_BELOW
             self._free.append(row)
 
+    def join(self, entry: QueueEntry) -> None:
+        """Note that somebody stands in his class, who may have waited for longer than the others."""
+        known = self._claimants.get(entry.equivalence)
+        if known is not None:
+            self._claimants[entry.equivalence] = known[0], min(known[1], entry.workload.queued_at)
+
     def helped(
-        self, cluster: Cluster, gained: Collection[int], *, anew: bool
+        self, state: QueueState, gained: Collection[int], *, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
         """Return who may find room now: as long as it is there, and others, who may take somebody out for it.
 
         Args:
-            cluster: As it is.
+            state: As it is.
             gained: The rows of nodes that pods have left since this was asked last.
             anew: Whether those are of no use any more that were told before.
         """
@@ -155,14 +186,23 @@ class RoomBounds:
         rows = np.fromiter(gained, dtype=np.intp, count=len(gained))
         self._gained = rows if anew else np.union1d(self._gained, rows)
         self._as_of = None
-        above = self._above(cluster)
-        return self._classes_of(self._look(cluster.nodes) & ~above), self._classes_of(above)
+        above = self._above(state.cluster) | self._reaching(state)
+        return self._classes_of(self._look(state.cluster.nodes) & ~above), self._classes_of(above)
 
-    def fitting(self, cluster: Cluster) -> Collection[EquivalenceClass]:
+    def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
+        """Return those of some trees who may take out workloads that the policy of their queue names."""
+        return self._able(state, [one for one in self._claimants if one.root in roots]) if roots else []
+
+    def roots(self) -> Iterator[str]:
+        """Yield the trees of those who may take out workloads that the policy of their queue names."""
+        return (equals.root for equals in self._claimants)
+
+    def fitting(self, state: QueueState) -> Collection[EquivalenceClass]:
         """Return who of those that were helped still is, after others have been placed."""
+        cluster = state.cluster
         stamp = cluster.nodes.requested[self._gained].tobytes(), cluster.pod_columns.version
         if self._as_of != stamp:
-            fits = self._look(cluster.nodes) | self._above(cluster)
+            fits = self._look(cluster.nodes) | self._above(cluster) | self._reaching(state)
             self._as_of, self._fitting = stamp, frozenset(self._classes_of(fits))
         return self._fitting
 
@@ -172,6 +212,18 @@ class RoomBounds:
         lowest = cluster.pod_columns.priority[placed].min(initial=np.iinfo(np.int64).max)
         above: NDArray[np.bool_] = self._priority[: len(self._of)] > lowest
         return above
+
+    def _reaching(self, state: QueueState) -> NDArray[np.bool_]:
+        """Return bool[rows]: who may take out workloads that the policy of his queue names, if there are any."""
+        found = np.zeros(len(self._of), dtype=np.bool_)
+        for equals in self._able(state, self._claimants):
+            found[self._rows[equals]] = True
+        return found
+
+    def _able(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
+        """Return those of some classes for which the policy of their queue names anybody."""
+        reach = PreemptionReach(state.ledger.snapshot)
+        return [one for one in classes if reach.has_anybody(*self._claimants[one])]
 
     def _classes_of(self, chosen: NDArray[np.bool_]) -> list[EquivalenceClass]:
         """Return the classes of some rows, each once; chosen: bool[rows]."""

@@ -11,11 +11,13 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`room_bounds.py`) |
+| the same, or quota was given back | `ledger.snapshot` | of those, whose queue may preempt somebody (`room_bounds.py`) |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
 | an extender has answered, a rest is over | `consultations`, `roused` | whose it is |
 | past use counts less by now, somebody has waited long enough | `OrderedLines` | the lines that are ordered by it |
 
+What is written of one namespace, a LocalQueue or labels, has its own workloads read again (`state.stale_namespaces`).
 `state.touch` has a workload read again; that wakes a parked one only where it asks for something else than before, or
 its last victim has left, or it may fit already (`nominations`). Nothing is polled.
 """
@@ -121,6 +123,7 @@ class SchedulingQueue:
         for woken in self._parked.freed(freed):
             self._activate(state, woken)
         self._activate(state, self._parked.by_quota.ask(state, freed, self._entries))
+        self._activate(state, self._parked.for_room.reaching(state, freed))
         if state.quota_holdbacks.of or state.quota_holdbacks.activated:
             self._follow_holdbacks(state)
         if room != state.cluster.freed:
@@ -332,6 +335,7 @@ class SchedulingQueue:
             equals = class_of(state, self._line(state, name, queue, workload), shape, workload, queue, needs)
             entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
             self._parked.look_again(equals)
+            self._parked.for_room.join(entry)
             equals.line.add(entry)
             self._orders.note(entry, state.now)
             if queue is not None:
@@ -354,7 +358,7 @@ class SchedulingQueue:
         if line is None:
             strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
-            fitting = partial(self._parked.for_room.fitting, state.cluster)
+            fitting = partial(self._parked.for_room.fitting, state)
             line = self._queues[name] = PendingQueue(name, strict, used, fitting=fitting)
             if queue is not None and queue.order is not None and not name[1]:
                 line.sort_by(queue.order, StateFacts(state))
@@ -387,7 +391,7 @@ class SchedulingQueue:
 
     def _follow_room(self, state: QueueState) -> None:
         """Have those tried again who may fit where pods have left, or everybody where there may be other room."""
-        fitting, others = self._parked.helped_by_room(state.cluster)
+        fitting, others = self._parked.helped_by_room(state)
         self._activate(state, others)
         parked = [one for one in fitting if one.why is not None]
         self._activate(state, parked)
