@@ -247,6 +247,12 @@ MEASURES: dict[str, Measure] = {
         10,
         slow=True,
     ),
+    "wake_burst400_ms": Measure(
+        "a turn after 400 pods have ended at once, 1,000 unlike pods wait for nodes",
+        "ms",
+        lambda: wake.burst(1000, 400),
+        slow=True,
+    ),
     "wake_namespace1000_ms": Measure(
         "a turn after a namespace and its LocalQueue were made, 1,000 unlike pods of others wait for nodes",
         "ms",

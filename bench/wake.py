@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from msgspec.structs import replace
+
 from bench.clock import clock
 from bench.decide import HOST, NOW, QUEUE, WHEN, see
 from tutti.api.configuration import FairSharingSettings, TuttiConfiguration
@@ -43,10 +45,28 @@ def shapes(count: int) -> float:
 
 
 def preempting_shapes(count: int) -> float:
-    """Milliseconds of the same where their queue may preempt; nobody in it is below any of them, and nobody borrows."""
+    """Milliseconds of the same where they may preempt, by their queue and their priority, and that would help nobody.
+
+    Nobody in the queue is below any of them, nobody borrows, and a node that is too small has a pod of lower priority.
+    """
     policy = {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any"}
     engine, running = _full(queues=1, waiting=count, quota=10**6, preemption=policy)
     return _turns(engine, running)
+
+
+def burst(count: int, ended: int) -> float:
+    """Milliseconds of a decide() after so many pods have ended at once; one of those who wait has the room of each."""
+    engine, running = _full(queues=1, waiting=count, quota=10**6)
+    for pod in running[:ended]:
+        engine.observe(PodSeen(_ended(pod)))
+    gc.collect()
+    start = clock()
+    decisions = engine.decide(NOW + 10)
+    took = (clock() - start) * 1e3
+    binds = sum(isinstance(one, Bind) for one in decisions)
+    if binds != ended:
+        raise SystemExit(f"{binds} pods were bound where {ended} had ended: this measured something else")
+    return took
 
 
 def namespaces(count: int) -> float:
@@ -153,6 +173,11 @@ def _full(
     """
     engine = _engine(queues, quota, configuration, cores, preemption=preemption)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
+    if preemption:
+        offered: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi", "pods": "110"}
+        engine.observe(NodeSeen(Node(ObjectMeta(name="small"), status=NodeStatus(offered, offered))))
+        low = _pod("low", 0, 1000, "small")
+        engine.observe(PodSeen(replace(low, spec=replace(low.spec, priority=-1))))
     for pod in running:
         engine.observe(PodSeen(pod))
     engine.observe(Synced())

@@ -224,31 +224,27 @@ def test_those_in_one_rank_stay_in_the_order_they_came():
 
 @unhurried
 @given(moved_contests())
-def test_nobody_has_candidates_who_reaches_nobody(contest):
+def test_nobody_has_candidates_in_other_queues_who_reaches_nobody(contest):
     snapshot, demand = contest
     across = demand.priority if demand.cross_queue_priority is None else demand.cross_queue_priority
-    reach = PreemptionReach(snapshot).has_anybody(Claimant(demand.queue, demand.priority, across), demand.queued_at)
+    before = PreemptionReach(snapshot).before_whom(Claimant(demand.queue, demand.priority, across))
     for rules in (PreemptionRules(), PreemptionRules(fair=True)):
         found = [*rules.candidates(snapshot, demand), *rules.within_reach(snapshot, [demand])]
-        assert reach or not found
-        assert not rules.has_candidates(snapshot, demand) or reach
+        assert demand.queued_at < before or all(one.queue == demand.queue for one in found)
 
 
-OWN = AdmittedWorkload("own", "mine", {WHAT: 1}, priority=5, queued_at=10.0)
+OWN = AdmittedWorkload("own", "mine", {WHAT: 4}, priority=5, queued_at=10.0)
 BORROWER = AdmittedWorkload("theirs", "theirs", {WHAT: 4}, priority=5, queued_at=10.0)
 
 
 @pytest.mark.parametrize(
     ("holder", "within", "reclaim", "priority", "queued_at", "reaches"),
     [
-        (OWN, "LowerPriority", "Never", 5, 0.0, False),
-        (OWN, "LowerPriority", "Never", 6, 99.0, True),
-        (OWN, "LowerOrNewerEqualPriority", "Never", 5, 9.0, True),
-        (OWN, "LowerOrNewerEqualPriority", "Never", 5, 10.0, False),  # who came at the same time is not newer
-        (OWN, "Never", "Any", 6, 0.0, False),  # it is no other queue
+        (OWN, "Any", "Any", 6, 0.0, False),  # of the same queue
         (BORROWER, "Never", "Any", 0, 99.0, True),
         (BORROWER, "LowerPriority", "LowerPriority", 5, 0.0, False),
         (BORROWER, "Never", "LowerOrNewerEqualPriority", 5, 9.0, True),
+        (BORROWER, "Never", "LowerOrNewerEqualPriority", 5, 10.0, False),  # who came at the same time is not newer
         (BORROWER, "Any", "Never", 9, 0.0, False),
         (msgspec.structs.replace(BORROWER, usage={WHAT: 3}), "Never", "Any", 0, 0.0, False),  # it has that of its own
     ],
@@ -258,4 +254,4 @@ def test_whom_a_claimant_reaches(holder, within, reclaim, priority, queued_at, r
     policy = PreemptionPolicy(Preemptible(within), Preemptible(reclaim))
     snapshot = Snapshot(QuotaTree(queues, {"all": ("", {})}), {"mine": policy})
     snapshot.add(holder)
-    assert PreemptionReach(snapshot).has_anybody(Claimant("mine", priority, priority), queued_at) is reaches
+    assert (queued_at < PreemptionReach(snapshot).before_whom(Claimant("mine", priority, priority))) is reaches

@@ -10,6 +10,7 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -384,6 +385,11 @@ class Cluster:
         """Note that what has changed may let a pod be placed."""
         self.freed += 1
 
+    def note_exposed(self, names: Iterable[str]) -> None:
+        """Note on which nodes others may have room by now whose it was: it counts as if a pod had left them."""
+        self.freed += 1
+        self.exits.note(self.nodes.rows[name] for name in names if name in self.nodes.rows)
+
     def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -423,9 +429,8 @@ class Cluster:
         if row is not None:
             self._charge(row, record, -1)
             self.freed += 1
-            demands = record.pod_signature.inter_pod
-            if not (demands.affinity or demands.anti_affinity):  # else it kept others off more nodes than its own
-                self.exits.note(row)
+            keys = (term.topology_key for term in record.pod_signature.inter_pod.anti_affinity)
+            self.exits.note(chain([row], *(self.nodes.rows_like(row, key) for key in keys)))  # it kept others off there
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place

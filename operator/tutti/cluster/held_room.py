@@ -6,7 +6,7 @@ with its node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from tutti.cluster.classes import PodClass
@@ -59,6 +59,10 @@ class HeldRoom:
     def all(self) -> Iterator[tuple[Hold, PodClass]]:
         """Yield all room that is kept, and for pods of which class."""
         return self._occupants.holds()
+
+    def on_node(self, name: str) -> Collection[PodClass]:
+        """Return the classes of the pods for which room is kept on a node."""
+        return self._occupants.held_on(name)
 
     def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""

@@ -378,6 +378,11 @@ class NodeColumns:
             self._label_columns[key] = column
         return column
 
+    def rows_like(self, row: int, key: str) -> list[int]:
+        """Return the rows that have the same value of a label as one of them; none where that lacks it."""
+        codes = self.label(key).codes[: len(self)]
+        return [] if codes[row] == ABSENT else np.flatnonzero(codes == codes[row]).tolist()
+
     def _is_unchanged(self, row: int, node: Node, taints: Sequence[Taint], features: frozenset[str]) -> bool:
         return (
             bool(self._present[row])

@@ -379,15 +379,15 @@ class PodColumns:
 
 
 class NodeExits:
-    """The nodes that pods have left since it was last asked, as long as nothing else has made room."""
+    """The nodes on which pods that left have made room since it was last asked, as long as nothing else has."""
 
     def __init__(self) -> None:
         self._rows: dict[int, None] = {}
         self._count = self._before = 0
 
-    def note(self, row: int) -> None:
-        """Note that a pod has left a row, for which `freed` has grown by one."""
-        self._rows[row] = None
+    def note(self, rows: Iterable[int]) -> None:
+        """Note on which rows there is more room since a pod has left, for which `freed` has grown by one."""
+        self._rows.update(dict.fromkeys(rows))
         self._count += 1
 
     def take(self, freed: int) -> dict[int, None] | None:

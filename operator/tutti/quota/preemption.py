@@ -1,7 +1,7 @@
 """What preemption could do for a workload, tried out before a flavor is chosen, and what is reserved for it meanwhile.
 
 Whom a workload may preempt, by the rules of this cluster (`PreemptionRules`), costs a look at all who hold quota; that
-there is nobody is found sooner, for many at once (`PreemptionReach`).
+there is nobody in other queues is found sooner, for many at once (`PreemptionReach`).
 
 Rules: Kueue, preemption_oracle.go (0.20): victims only in other queues are a reclaim, one in its own queue makes it a
 preemption, none is no candidates; the level is the one at which the request would be covered once they are gone.
@@ -102,36 +102,27 @@ _MOST_BORROWERS = 16
 
 @dataclass(frozen=True, slots=True)
 class PreemptionReach:
-    """Whether claimants may have any candidates as things are; of many in a tree, who borrows there is found once.
+    """Whether claimants may have candidates in other queues as things are; who borrows is found once for a whole tree.
 
-    It errs to one side: nobody has candidates of whom this says that there are none, whatever is contested, protected
-    or not, and by the classical rules as well as by fair shares.
+    It errs to one side: nobody has candidates there of whom this says that there are none, whatever is contested,
+    protected or not, and by the classical rules as well as by fair shares.
     """
 
     snapshot: Snapshot
     _borrowing: dict[str, list[str]] = field(default_factory=dict)
-    _before: dict[Claimant, float] = field(default_factory=dict)
 
-    def has_anybody(self, claimant: Claimant, queued_at: float) -> bool:
-        """Whether somebody may be preempted for such a workload, which came into its queue then (Unix seconds)."""
-        before = self._before.get(claimant)
-        if before is None:
-            before = self._before[claimant] = self._before_whom(claimant)
-        return queued_at < before
-
-    def _before_whom(self, claimant: Claimant) -> float:
-        """Return before when a claimant has to have come to have any candidates; infinite where any time will do."""
+    def before_whom(self, claimant: Claimant) -> float:
+        """Return before when a claimant has to have come to have any; infinite: any time will do; Unix seconds."""
         queue, priority, cross_queue_priority = claimant
         policy = self.snapshot.policy(queue)
+        if policy.reclaim is Preemptible.NEVER:
+            return -math.inf
         demand = Demand(queue, {}, frozenset(), priority, cross_queue_priority=cross_queue_priority)
-        own = _newest(policy.within, demand, self.snapshot.allowed(policy.within, demand, queue))
-        if own == math.inf or policy.reclaim is Preemptible.NEVER:
-            return own
         others = [one for one in self._borrowers(queue) if one != queue]
         if len(others) > _MOST_BORROWERS:
             return math.inf
         named = (self.snapshot.allowed(policy.reclaim, demand, one) for one in others)
-        return max([own, *(_newest(policy.reclaim, demand, some) for some in named)])
+        return max((_newest(policy.reclaim, demand, some) for some in named), default=-math.inf)
 
     def _borrowers(self, queue: str) -> list[str]:
         """Return the queues in the tree of a queue that use more than their own of anything."""
@@ -143,12 +134,11 @@ class PreemptionReach:
         return found
 
 
-def _newest(who: Preemptible, demand: Demand, holders: Iterable[AdmittedWorkload]) -> float:
-    """Return when the newest of some holders came whom a policy names; infinite where it names one of any age."""
+def _newest(who: Preemptible, demand: Demand, others: Iterable[AdmittedWorkload]) -> float:
+    """Return when the newest of some holders of other queues came whom a policy names; infinite: of any age."""
     newest = -math.inf
-    for one in holders:
-        other = one.queue != demand.queue
-        equal = priority_in(one, across_queues=other) == priority_in(demand, across_queues=other)
+    for one in others:
+        equal = priority_in(one, across_queues=True) == priority_in(demand, across_queues=True)
         if not equal or who is not Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY:
             return math.inf
         newest = max(newest, one.queued_at)

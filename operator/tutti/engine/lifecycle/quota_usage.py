@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 
 from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
@@ -224,7 +225,8 @@ def note_exposure(state: LifecycleState, workload: Workload) -> None:
     exposure = workload.priority, workload.queue, mode, movable, [group.min_count for group in workload.groups.values()]
     before, workload.exposure = workload.exposure, exposure
     if before is not None and before != exposure and workload.phase in ADMITTED:
-        state.cluster.freed += 1
+        kept = (hold.node for group in workload.groups.values() for hold in group.holds)
+        state.cluster.note_exposed(chain((member.pod.place for member in workload.members()), kept))
 
 
 def holder_of(state: LifecycleState, workload: Workload, usage: Usage) -> AdmittedWorkload:

@@ -106,7 +106,7 @@ class ParkedClasses:
         if takes is not None:
             classes = [need.pod_class for need in entry.needs]
             self.for_room.put(state.cluster.nodes, equals, classes, takes)
-            if equals.root and room_bounds.each_fits(state.cluster.nodes, classes):
+            if equals.root and (takes.by_quota or room_bounds.each_fits(state.cluster.nodes, classes)):
                 self.for_quota(equals)
             return
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone

@@ -2,9 +2,13 @@
 
 Where a pod has left a node and nothing else has changed, somebody who found no place before can find one now only if
 one of the pods fits on such a node by what is free there: every other node has as little room as before. That holds for
-classes whose pods are placed by what their own node has (`_OWN_NODE`), and that hold nothing themselves. Who may take
-others out is tried as well wherever there may be anybody whom he may: pods of lower priority on a node, or workloads
-that the policy of his queue names. All others are tried again whenever there may be more room.
+classes whose pods are placed by what their own node has (`_OWN_NODE`), and that hold nothing themselves.
+
+It holds for those who may take out others, too, with what these have on such a node: whoever has come to another node
+since took there what was free, and that was not enough. So do pods of lower priority, and workloads of the same queue
+that its policy names. Those of other queues are another matter, since a queue may have begun to borrow with what runs:
+who may take back what is lent is tried wherever anybody borrows. All others are tried again whenever there may be more
+room.
 
 Who has a pod that is larger than what is free on any node is not helped by quota either.
 """
@@ -13,18 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature, PodClass
-from tutti.cluster.cluster import Cluster
-from tutti.cluster.columns import wider
+from tutti.cluster.columns import longer, wider
 from tutti.cluster.nodes import NodeColumns
 from tutti.engine.preemption import by_priority
+from tutti.engine.preemption.lower_priority import is_anybody_below
+from tutti.engine.preemption.nominated_room import would_borrow
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.equivalence import holds_something
+from tutti.engine.queue.gained_room import GainedRoom, Preemptors, TakesOut
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Phase
@@ -43,24 +49,6 @@ _OWN_NODE: Final = (
     | Feature.NUMA_ZONES
 )
 """What a pod may ask for and still be refused by a node for what is on that node alone."""
-
-NOBODY_BELOW: Final = np.iinfo(np.int64).min
-"""The priority of those who take out nobody."""
-
-_MOST_PAIRS: Final = 1 << 22
-"""So many classes times nodes times resources are compared at once."""
-
-
-class TakesOut(NamedTuple):
-    """Whom a workload may take out.
-
-    Attributes:
-        above: Pods of a priority below that; `NOBODY_BELOW`: none.
-        claimant: And whom the policy of its queue names; None: nobody.
-    """
-
-    above: int = NOBODY_BELOW
-    claimant: Claimant | None = None
 
 
 def is_bounded(pod_class: PodClass) -> bool:
@@ -86,17 +74,22 @@ def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut
         return None
     if queue is not None and queue.checks.provisioning:
         return None
-    if state.plugins or state.configuration.extenders or state.keeping_room or state.cluster.classes.strict_defaults:
+    if state.plugins or state.configuration.extenders or state.cluster.classes.strict_defaults:
         return None
     if not all(need.required and is_bounded(need.pod_class) for need in needs) or holds_something(state, workload):
         return None
     if not by_priority.may_preempt(needs):
         return TakesOut()
+    above = by_priority.priority_of(state, workload, needs)
+    if queue is None:
+        return TakesOut(above)
     claimant = None
-    if queue is not None and queue.policy != NOBODY:
+    if queue.policy != NOBODY:
         priority = workload.preemption_priority
         claimant = Claimant(queue.name, priority, queue.cross_queue_priority(priority))
-    return TakesOut(by_priority.priority_of(state, workload, needs), claimant)
+    gains = any(len(group.flavors) > 1 for group in queue.groups) or would_borrow(state, queue, needs)
+    by_quota = gains and (claimant is not None or is_anybody_below(state, above))
+    return TakesOut(above, claimant, by_quota)
 
 
 def each_fits(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
@@ -121,10 +114,12 @@ class RoomBounds:
         self._of: list[EquivalenceClass | None] = []
         self._free: list[int] = []
         self._asks = np.zeros((16, 1), dtype=np.int64, order="F")
-        self._priority = np.full(16, NOBODY_BELOW, dtype=np.int64)
-        self._claimants: dict[EquivalenceClass, tuple[Claimant, float]] = {}
+        self._takes: dict[EquivalenceClass, TakesOut] = {}
+        self._preemptors: dict[TakesOut, Preemptors] = {}
+        self._numbers = np.full(16, -1, dtype=np.int64)
+        self._last_number = 0
         self._fitting: frozenset[EquivalenceClass] = frozenset()
-        self._gained: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        self._gained = GainedRoom(np.zeros(0, dtype=np.intp))
         self._as_of: tuple[bytes, int] | None = None
 
     def __bool__(self) -> bool:
@@ -140,9 +135,8 @@ class RoomBounds:
             takes: Whom it may take out.
         """
         self.drop(equals)
-        if takes.claimant is not None:
-            oldest = min((one.workload.queued_at for one in equals.entries()), default=-math.inf)
-            self._claimants[equals] = takes.claimant, oldest
+        self._takes[equals], group = takes, self._group(takes)
+        self._note(equals, min((one.workload.queued_at for one in equals.entries()), default=-math.inf))
         rows = self._rows[equals] = []
         for pod_class in classes:
             vector = nodes.resource_index.vector(pod_class.requests)
@@ -150,30 +144,40 @@ class RoomBounds:
             self._make_room(row, len(vector))
             if row == len(self._of):
                 self._of.append(equals)
-            self._of[row], self._priority[row] = equals, takes.above
+            self._of[row], self._numbers[row] = equals, group.number
             self._asks[row] = 0
             self._asks[row, : len(vector)] = vector
+            self._gained.compare_anew(row)
             rows.append(row)
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
-        self._claimants.pop(equals, None)
+        takes = self._takes.pop(equals, None)
+        if takes is not None:
+            group = self._preemptors[takes]
+            del group.oldest[equals]
+            if not group.oldest:
+                del self._preemptors[takes]
         for row in self._rows.pop(equals, ()):
             self._of[row] = None
-            self._asks[row] = np.iinfo(np.int64).max  # fits nowhere
-            self._priority[row] = NOBODY_BELOW
+            self._asks[row], self._numbers[row] = np.iinfo(np.int64).max, -1  # fits nowhere
+            self._gained.compare_anew(row)
             self._free.append(row)
 
     def join(self, entry: QueueEntry) -> None:
         """Note that somebody stands in his class, who may have waited for longer than the others."""
-        known = self._claimants.get(entry.equivalence)
-        if known is not None:
-            self._claimants[entry.equivalence] = known[0], min(known[1], entry.workload.queued_at)
+        if entry.equivalence in self._takes:
+            self._note(entry.equivalence, entry.workload.queued_at)
+
+    def _note(self, equals: EquivalenceClass, queued_at: float) -> None:
+        takes = self._takes[equals]
+        if self._preemptors[takes].note(equals, queued_at) and takes.claimant is not None:
+            self._gained = GainedRoom(self._gained.rows)  # he may take out others there
 
     def helped(
         self, state: QueueState, gained: Collection[int], *, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
-        """Return who may find room now: as long as it is there, and others, who may take somebody out for it.
+        """Return who may find room now: as long as it is there, and others, by the policy of their queues.
 
         Args:
             state: As it is.
@@ -184,64 +188,62 @@ class RoomBounds:
         if not self._rows:
             return [], []
         rows = np.fromiter(gained, dtype=np.intp, count=len(gained))
-        self._gained = rows if anew else np.union1d(self._gained, rows)
+        self._gained = GainedRoom(rows if anew else np.union1d(self._gained.rows, rows))
         self._as_of = None
-        above = self._above(state.cluster) | self._reaching(state)
-        return self._classes_of(self._look(state.cluster.nodes) & ~above), self._classes_of(above)
+        reaching = self._reaching(state)
+        return self._classes_of(self._look(state) & ~reaching), self._classes_of(reaching)
 
     def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
-        """Return those of some trees who may take out workloads that the policy of their queue names."""
-        return self._able(state, [one for one in self._claimants if one.root in roots]) if roots else []
+        """Return those of some trees who may take out workloads of other queues."""
+        return [one for one in self._able(state) if one.root in roots] if roots else []
 
     def roots(self) -> Iterator[str]:
-        """Yield the trees of those who may take out workloads that the policy of their queue names."""
-        return (equals.root for equals in self._claimants)
+        """Yield the trees of those who may take out workloads of other queues, if any of these borrow."""
+        named = (group for takes, group in self._preemptors.items() if takes.claimant is not None)
+        return (next(iter(group.oldest)).root for group in named)
 
     def fitting(self, state: QueueState) -> Collection[EquivalenceClass]:
         """Return who of those that were helped still is, after others have been placed."""
         cluster = state.cluster
-        stamp = cluster.nodes.requested[self._gained].tobytes(), cluster.pod_columns.version
+        stamp = cluster.nodes.requested[self._gained.rows].tobytes(), cluster.pod_columns.version
         if self._as_of != stamp:
-            fits = self._look(cluster.nodes) | self._above(cluster) | self._reaching(state)
+            fits = self._look(state) | self._reaching(state)
             self._as_of, self._fitting = stamp, frozenset(self._classes_of(fits))
         return self._fitting
 
-    def _above(self, cluster: Cluster) -> NDArray[np.bool_]:
-        """Return bool[rows]: who may take out others, and is above some pod on a node."""
-        placed = cluster.pod_columns.row >= 0
-        lowest = cluster.pod_columns.priority[placed].min(initial=np.iinfo(np.int64).max)
-        above: NDArray[np.bool_] = self._priority[: len(self._of)] > lowest
-        return above
-
     def _reaching(self, state: QueueState) -> NDArray[np.bool_]:
-        """Return bool[rows]: who may take out workloads that the policy of his queue names, if there are any."""
+        """Return bool[rows]: who may take out workloads of other queues, as long as these borrow."""
         found = np.zeros(len(self._of), dtype=np.bool_)
-        for equals in self._able(state, self._claimants):
+        for equals in self._able(state):
             found[self._rows[equals]] = True
         return found
 
-    def _able(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
-        """Return those of some classes for which the policy of their queue names anybody."""
+    def _able(self, state: QueueState) -> Iterator[EquivalenceClass]:
+        """Yield those for whom the policy of their queue names anybody in another one."""
         reach = PreemptionReach(state.ledger.snapshot)
-        return [one for one in classes if reach.has_anybody(*self._claimants[one])]
+        for takes, group in self._preemptors.items():
+            if takes.claimant is not None:
+                before = reach.before_whom(takes.claimant)
+                yield from (equals for equals, oldest in group.oldest.items() if oldest < before)
 
     def _classes_of(self, chosen: NDArray[np.bool_]) -> list[EquivalenceClass]:
         """Return the classes of some rows, each once; chosen: bool[rows]."""
         found = map(self._of.__getitem__, np.flatnonzero(chosen).tolist())
         return [one for one in dict.fromkeys(found) if one is not None]
 
-    def _look(self, nodes: NodeColumns) -> NDArray[np.bool_]:
+    def _look(self, state: QueueState) -> NDArray[np.bool_]:
         """Return bool[rows]: whether the pod of each fits on one of the nodes that pods have left."""
-        count, gained = len(self._of), self._gained
-        fits = np.zeros(count, dtype=np.bool_)
-        width = min(self._asks.shape[1], nodes.allocatable.shape[1])
-        asks = self._asks[:count, :width]
-        step = max(1, _MOST_PAIRS // max(1, count * width))
-        for start in range(0, len(gained), step):
-            some = gained[start : start + step]
-            left = nodes.allocatable[some, :width] - nodes.requested[some, :width]
-            fits |= ((asks[:, None, :] <= left) | (asks[:, None, :] == 0)).all(axis=2).any(axis=1)
-        return fits
+        width = min(self._asks.shape[1], state.cluster.nodes.allocatable.shape[1])
+        count = len(self._of)
+        return self._gained.fits(state, self._asks[:count, :width], self._numbers[:count], self._preemptors)
+
+    def _group(self, takes: TakesOut) -> Preemptors:
+        """Return those who may take out the same, begun where nobody has yet."""
+        found = self._preemptors.get(takes)
+        if found is None:
+            self._last_number += 1
+            found = self._preemptors[takes] = Preemptors(self._last_number)
+        return found
 
     def _leave_out_gone(self) -> None:
         """Let go of classes that nobody is in any more."""
@@ -254,7 +256,7 @@ class RoomBounds:
         if row == len(self._asks):
             more = np.zeros_like(self._asks)
             self._asks = np.asfortranarray(np.concatenate([self._asks, more]))
-            self._priority = np.concatenate([self._priority, np.full(len(more), NOBODY_BELOW, dtype=np.int64)])
+            self._numbers = longer(self._numbers, len(self._asks))
 
     def classes(self) -> Iterator[EquivalenceClass]:
         """Yield all of them."""

@@ -11,7 +11,7 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`room_bounds.py`) |
-| the same, or quota was given back | `ledger.snapshot` | of those, whose queue may preempt somebody (`room_bounds.py`) |
+| the same, or quota was given back | `ledger.snapshot` | of those, who may take back what is lent to others |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
 | an extender has answered, a rest is over | `consultations`, `roused` | whose it is |
