@@ -225,8 +225,8 @@ class Cluster:
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a namespace or change its labels."""
-        self.nodes.namespaces.put_namespace(name, labels)
-        self.note_neighbour()
+        if self.nodes.namespaces.put_namespace(name, labels):
+            self.freed += 1  # whoever was kept off by the pods that a term means there may not be any more
 
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
@@ -382,18 +382,18 @@ class Cluster:
             self.classes.forget((*self.nodes.namespaces.keys_read(), *self.follower.labels_read()))
 
     def _helped(self) -> None:
-        """Note that what has changed may let a pod be placed."""
-        self.freed += 1
+        """Note that what has changed of volumes or devices may let a pod be placed that claims some."""
+        self.note_exposed(())
 
     def note_exposed(self, names: Iterable[str]) -> None:
-        """Note on which nodes others may have room by now whose it was: it counts as if a pod had left them."""
+        """Note that some may have a place by now who had none; who asks for room alone, on these nodes only."""
         self.freed += 1
         self.exits.note(self.nodes.rows[name] for name in names if name in self.nodes.rows)
 
     def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
-            self.freed += 1
+            self.note_exposed(())  # for nobody else there is more room anywhere
 
     def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
         self._uncharge(record)

@@ -45,14 +45,20 @@ class NamespaceIndex:
         self.version = 0
         self.selecting_version = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._asked_in_vain: set[str] = set()
         self.services: dict[str, dict[str, PodSelecting]] = {}
         self._owners: dict[tuple[str, Owner], LabelSelector] = {}
 
-    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add a namespace or change its labels."""
-        if self._namespaces.get(name) != labels:
-            self._namespaces[name] = labels
-            self.version += 1
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Add a namespace or change its labels; returns whether somebody was told other ones before."""
+        before = self._namespaces.get(name)
+        if before == labels:
+            return False
+        self._namespaces[name] = labels
+        self.version += 1
+        was_asked = name in self._asked_in_vain
+        self._asked_in_vain.discard(name)
+        return was_asked or before is not None
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""
@@ -61,7 +67,11 @@ class NamespaceIndex:
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a namespace; none where it is not known."""
-        return self._namespaces.get(name, NO_LABELS)
+        found = self._namespaces.get(name)
+        if found is None:
+            self._asked_in_vain.add(name)
+            return NO_LABELS
+        return found
 
     def put_selecting(self, found: PodSelecting) -> bool:
         """Add or change an object that selects pods; returns whether that changed anything."""

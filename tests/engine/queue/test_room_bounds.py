@@ -8,8 +8,18 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from tests.engine.world import World
-from tutti.api.core import Affinity, ContainerPort, LabelSelector, PodAffinity, PodAffinityTerm
+from tutti.api.core import (
+    Affinity,
+    ContainerPort,
+    LabelSelector,
+    Namespace,
+    ObjectMeta,
+    PodAffinity,
+    PodAffinityTerm,
+)
+from tutti.api.selectors import LabelSelectorRequirement
 from tutti.engine.records.decisions import Bind, Evict
+from tutti.engine.records.observations import NamespaceSeen
 
 
 def full(nodes: int = 3, *, queue: str = "") -> World:
@@ -165,6 +175,44 @@ def test_a_gang_that_says_otherwise_who_may_be_taken_out_wakes_those_alone_who_m
     world.run()
     world.pod_group("g", 1)
     assert tried(world) == 0, "it has 2, and nobody asks for less than 3"
+
+
+def test_who_waits_for_others_to_come_has_nobody_else_tried_when_they_do():
+    world = World()
+    world.node("n0", gpus=2, labels={"zone": "z"})
+    near = world.pod("near", gpus=1, gated=True)
+    wanted = Affinity(pod_affinity=PodAffinity([PodAffinityTerm("zone", LabelSelector({"app": "x"}))]))
+    world.put(replaced(near, spec=replaced(near.spec, affinity=wanted, scheduling_gates=[])))
+    for gpus in range(3, 9):
+        world.pod(f"waits-{gpus}", gpus=gpus)
+    world.run()
+    world.pod("other", gpus=0, node="n0")
+    assert tried(world) == 1, "the one that waits for somebody, though for another"
+    world.pod("x", gpus=0, node="n0", labels={"app": "x"})
+    world.run()
+    assert world.where("near") == {"near": "n0"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_was_kept_off_by_pods_of_a_namespace_is_tried_when_that_is_labelled_otherwise(known):
+    def label(name, **labels):
+        world.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels=labels))))
+
+    world = World(namespaces=("default",))
+    world.node("n0", labels={"zone": "z"})
+    if known:
+        label("rival", team="a")
+    selector = LabelSelector(match_expressions=[LabelSelectorRequirement("team", "NotIn", ["b"])])
+    term = PodAffinityTerm("zone", LabelSelector({"app": "x"}), namespace_selector=selector)
+    world.pod("x", gpus=1, labels={"app": "x"}, namespace="rival", node="n0")
+    pod = world.pod("waits", gpus=1, gated=True)
+    spec = replaced(pod.spec, affinity=Affinity(pod_anti_affinity=PodAffinity([term])), scheduling_gates=[])
+    world.put(replaced(pod, spec=spec))
+    world.run()
+    assert world.where("waits") == {}
+    label("rival", team="b")
+    world.run()
+    assert world.where("waits") == {"waits": "n0"}
 
 
 def test_who_asks_for_a_port_is_tried_when_it_is_free():
