@@ -139,6 +139,65 @@ def test_borrowers_go_on_when_the_head_has_gone():
     assert bound(world, "b2")
 
 
+def test_nothing_is_held_back_for_one_behind_a_head_that_lacks_nodes():
+    """Whoever comes to stand before it in a strict line keeps it from its quota, and asks for none that is lent away."""
+    world = two_queues(queueingStrategy="StrictFIFO")
+    world.pod("b1", queue="borrower")
+    world.run()
+    world.pod("second", queue="owner", gpus=2)
+    world.run()
+    world.pod("b2", queue="borrower")
+    world.run()
+    assert not bound(world, "b2")
+
+    world.pod("head", queue="owner", gpus=1, priority=5, selector={"there": "is none"})
+    world.run()
+    assert world.why("Pod", "head").gate == "Placement"
+    assert bound(world, "b2")
+
+    world.delete("head")
+    world.run()
+    world.finish("b1")
+    world.run()
+    world.pod("b3", queue="borrower")
+    world.run()
+    assert not bound(world, "b3"), "it is held back for the second again, who is the head"
+
+
+def test_a_head_that_has_come_to_borrow_keeps_nothing_from_those_before_it():
+    """It would have had its own, until one before it in its queue was given some of that."""
+    world = two_queues(4, nodes=16, queueingStrategy="StrictFIFO")
+    world.queue("lender", 2, cohort="all", local="lender")
+    world.pod("b1", queue="borrower", gpus=3)
+    world.run()
+    world.pod("b2", queue="borrower", gpus=2, gated=True)
+    world.now += 10
+    world.pod("head", queue="owner", gpus=4)
+    world.run()
+    world.ungate("b2")
+    world.run()
+    assert not bound(world, "b2")
+    world.pod("urgent", queue="owner", gpus=1, priority=5)
+    world.run()
+    assert bound(world, "urgent")
+    assert bound(world, "b2")
+
+
+@pytest.mark.parametrize("first", ["head", "b2"])
+def test_a_head_that_would_borrow_keeps_nothing_from_its_equals_after_its_turn(first):
+    """Both would borrow and came at one time; who of them is tried first does not decide for ever."""
+    world = two_queues(4, queueingStrategy="StrictFIFO")
+    world.queue("lender", 2, cohort="all", local="lender")
+    world.pod("a1", queue="owner", gpus=2)
+    world.pod("b1", queue="borrower")
+    world.run()
+    asks = {"head": ("owner", 4), "b2": ("borrower", 1)}  # 3 are free, 2 of these the owner's
+    for name in sorted(asks, key=lambda name: name != first):
+        world.pod(name, queue=asks[name][0], gpus=asks[name][1])
+    world.run()
+    assert bound(world, "b2")
+
+
 def test_those_of_its_own_queue_are_not_kept_off():
     world = two_queues()
     world.pod("b1", queue="borrower")

@@ -6,13 +6,15 @@ back. How much: Kueue, scheduler.go `resourcesToReserve` (`quota/preemption.py`)
 beyond Kueue, which holds it back for one cycle and thus forgets a parked head with the next borrower that comes alone:
 
 - from those who would borrow in the same tree, across from the head; what is their own is never kept from a queue;
-- as long as the head waits, where its line is strict, or where nothing but borrowers stands in its way: its own queue
-  uses so little that its request fits beside it. Otherwise in the turn in which the head was tried, as with Kueue.
+- as long as the head waits, where its line is strict and it stands at the front of that, or where nothing but
+  borrowers stands in its way: its own queue uses so little that its request fits beside it. Otherwise in the turn in
+  which the head was tried, as with Kueue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tutti.api.resources import format_amount
 from tutti.engine.admission import AdmissionState
@@ -40,10 +42,11 @@ def note_holdback(state: AdmissionState, entry: QueueEntry, why: Explanation) ->
     kept_for = queue.reserves or state.backfill_reservations.is_for(queue.name, workload.key)
     if choice is None or not waits or queue.policy.reclaim is Preemptible.ANY or kept_for:
         drop_holdback(state, workload.key, queue.name)
+        if mine is not None and mine.strict and place < mine.place:
+            drop_holdback(state, mine.workload, queue.name)  # who is behind this one does not come by his quota either
     elif mine is None or mine.workload == workload.key or place <= mine.place:
-        node = state.ledger.tree.queues[queue.name]
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
-        away = max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
+        away = _away(state.ledger.tree.queues[queue.name], wanted)
         key = entry_key(queue.cross_queue_priority(workload.priority), workload.queued_at, away)
         found = QuotaHoldback(
             workload.key, queue.name, wanted, away > 0, key, place, entry.equivalence.line.strict, book.turn
@@ -62,12 +65,24 @@ def drop_holdback(state: AdmissionState, workload: WorkloadKey, queue: str) -> N
 
 
 def lapse_holdbacks(state: AdmissionState) -> None:
-    """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again."""
+    """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again.
+
+    One at the front of a strict line may have come to borrow by what others of its queue were given since it was tried.
+    """
     book = state.quota_holdbacks
     book.turn += 1
     for owner in list(book.of.values()):
+        node = state.ledger.tree.queues.get(owner.queue)
         if not (owner.strict or _lacks_only_what_is_lent(state, owner)):
             drop_holdback(state, owner.workload, owner.queue)
+        elif node is not None and (away := _away(node, owner.usage)) != owner.key.level:
+            book.of[owner.queue] = replace(owner, borrows=away > 0, key=owner.key._replace(level=away))
+            book.activate(owner.queue)
+
+
+def _away(node: QuotaNode, wanted: Mapping[FlavorResource, int]) -> int:
+    """Return from how far away a queue would borrow what is wanted; 0 for what is its own."""
+    return max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
 
 
 def _lacks_only_what_is_lent(state: AdmissionState, owner: QuotaHoldback) -> bool:
