@@ -282,6 +282,43 @@ def test_a_single_pod_is_told_that_nothing_can_answer_for_it():
     assert world.used("cq") == 0
 
 
+@pytest.mark.parametrize("answer", ["", "Ready"], ids=["holds quota", "runs"])
+def test_nobody_leaves_for_a_single_pod_that_nothing_can_answer_for(answer):
+    """Its quota would be no use to it: who has left gets it again, and would have to leave again at once."""
+    world = checked(gpus=2, preemption={"withinClusterQueue": "LowerPriority"})
+    world.node("n1", gpus=8)
+    world.run()
+    if answer:
+        world.answer_check("budget", answer)
+        world.run()
+    had = world.where()
+    world.pod("p", queue="queue", gpus=2, priority=10)
+    world.run()
+    assert world.events("Preempted") == []
+    assert (world.used("cq"), world.where()) == (2, had)
+    assert world.reason("Pod", "p") == "NoObjectForChecks"
+
+
+def test_a_single_pod_takes_others_out_in_a_flavor_that_asks_nobody():
+    world = World()
+    world.admission_check("budget")
+    for name in "ab":
+        world.flavor(name, nodeLabels={"kind": name})
+        world.node(name, gpus=8, labels={"kind": name})
+    strategy = {"admissionChecks": [{"name": "budget", "onFlavors": ["a"]}]}
+    within = {"withinClusterQueue": "LowerPriority"}
+    world.queue("cq", 2, flavors=("a", "b"), admissionChecksStrategy=strategy, preemption=within)
+    for name in "ab":
+        world.pod_group(name, 1, queueName="queue")
+        world.pod(f"{name}-0", group=name, gpus=2, selector={"kind": name})
+    world.run()
+    world.answer_check("budget", "Ready", kind="PodGroup", of="a")
+    world.run()
+    world.pod("p", queue="queue", gpus=2, priority=10)
+    world.run()
+    assert world.where() == {"a-0": "a", "p": "b"}
+
+
 def test_a_reset_that_fails_is_asked_for_again():
     world = checked()
     world.refuse_resets = True

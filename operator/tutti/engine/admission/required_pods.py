@@ -19,6 +19,7 @@ from tutti.engine.admission.attempt import (
     Admitted,
     Refusal,
     Taken,
+    Terms,
     flavor_chooser,
     query_of,
     terms_of,
@@ -90,7 +91,11 @@ def take_required(
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.mode is AssignmentMode.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
-        options.append(terms.lacking(attempt, needs, choice.contested()))
+        unanswered = _unanswerable(attempt, terms)
+        if unanswered is None:
+            options.append(terms.lacking(attempt, needs, choice.contested()))
+        else:
+            whys.append(unanswered)  # nobody has to go for quota that would be no use to it
         short = next(one.name for one in choice.pod_sets if one.mode is AssignmentMode.PREEMPT)
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
@@ -138,12 +143,16 @@ def _hold_for_checks(
     if attempt.queue is None or not attempt.queue.checks.on_flavors:
         return None
     terms = terms_of(attempt, needs, pod_sets, choice)
-    ahead = attempt.checks_ahead(terms)
-    if not ahead:
+    if not attempt.checks_ahead(terms):
         return None
-    if attempt.workload.key[0] == "Pod":
-        return _Unplaced(0, no_object_for_checks(attempt.queue, ahead))
-    return Admitted(held=terms.to_hold(attempt.workload, needs))
+    unanswered = _unanswerable(attempt, terms)
+    return Admitted(held=terms.to_hold(attempt.workload, needs)) if unanswered is None else _Unplaced(0, unanswered)
+
+
+def _unanswerable(attempt: AdmissionAttempt, terms: Terms) -> Explanation | None:
+    """Return why a workload can never have these terms, where it has no object on which checks could answer."""
+    ahead = attempt.checks_ahead(terms) if attempt.workload.key[0] == "Pod" else []
+    return no_object_for_checks(attempt.queue, ahead) if attempt.queue is not None and ahead else None
 
 
 def _borrowing(choice: WorkloadAssignment) -> int:
