@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,12 +23,14 @@ from tutti.engine.admission.required_pods import take_required, why_limited, wit
 from tutti.engine.admission.shortages import short_of_resources
 from tutti.engine.lifecycle import checks, provisioning, quota_usage
 from tutti.engine.lifecycle.devices import free_unavailable
-from tutti.engine.records.members import PromisedReservation
+from tutti.engine.records.explanation import ASKING, PATIENT
+from tutti.engine.records.members import Charge, PromisedReservation
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase
 from tutti.placement.shared_claims import out_of_shared_reach
-from tutti.quota.assignment import WorkloadAssignment
+from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
+from tutti.quota.flavors import PodSet
 
 
 def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None) -> Admitted | Refusal:
@@ -41,6 +44,56 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     Returns:
         What it has got; or why it has nothing, and nothing has changed.
     """
+    return _reserve(state, entry, _Asked(entry.needs, entry.equivalence.pod_sets, as_it_starts(state, entry, choice)))
+
+
+def reserve_as_left(
+    state: AdmissionState, entry: QueueEntry, left: Sequence[tuple[Charge, int]], refused: Refusal
+) -> Admitted | Refusal:
+    """Reserve in the flavors in which others have left for a workload that was refused in those that come first.
+
+    Flavors are chosen for one pod set after the other, the first that will do. One that was full while its holders ran
+    may do for the first pod set now, and leave too little of it for the next: they would have left in vain, and again
+    and again where they come back.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        left: What each of its required pods was to be charged, and for how many of them.
+        refused: Why it was refused.
+
+    Returns:
+        What it has got; or that it is refused, and nothing has changed.
+    """
+    needs = _counted_in(entry.needs, [frozenset(charge.flavors.values()) for charge, _ in left])
+    if entry.queue is None or not needs or refused.why.reason in (*PATIENT, ASKING):
+        return refused
+    pod_sets = quota_pod_sets([need for need in needs if need.required])
+    choice = flavor_chooser(state, entry.queue, entry.workload).assign(pod_sets)
+    if choice.mode is not AssignmentMode.FIT:
+        return refused
+    found = _reserve(state, entry, _Asked(needs, pod_sets, choice))
+    return refused if isinstance(found, Refusal) else found
+
+
+def _counted_in(needs: Sequence[PodSetRequest], flavors: Sequence[frozenset[str]]) -> list[PodSetRequest]:
+    """Return needs of which each required one keeps to its flavors; nothing where those are not several."""
+    if len(flavors) < 2 or len(flavors) != sum(need.required > 0 for need in needs):  # noqa: PLR2004 - several
+        return []
+    each = iter(flavors)
+    return [msgspec.structs.replace(need, kept=next(each)) if need.required else need for need in needs]
+
+
+class _Asked(NamedTuple):
+    """What a workload asks for: all its pods, what the required ones ask of quota, and the flavors that these get."""
+
+    needs: Sequence[PodSetRequest]
+    pod_sets: Sequence[PodSet]
+    choice: WorkloadAssignment | None
+
+
+def _reserve(state: AdmissionState, entry: QueueEntry, asked: _Asked) -> Admitted | Refusal:
+    """Reserve what is asked for."""
     workload = entry.workload
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
@@ -51,7 +104,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, entry.queue, transaction, may_ask=True)
         try:
-            found = _take(attempt, entry, choice)
+            found = _take(attempt, entry, asked)
         except Exception:
             attempt.refund()
             raise
@@ -83,16 +136,16 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     return found
 
 
-def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignment | None) -> Admitted | Refusal:
+def _take(attempt: AdmissionAttempt, entry: QueueEntry, asked: _Asked) -> Admitted | Refusal:
     """Take quota and nodes for all required pods, and for more where there is room."""
-    state, required = attempt.state, [need for need in entry.needs if need.required]
-    found = take_required(attempt, required, entry.equivalence.pod_sets, as_it_starts(state, entry, choice))
+    state, required = attempt.state, [need for need in asked.needs if need.required]
+    found = take_required(attempt, required, asked.pod_sets, asked.choice)
     if isinstance(found, Refusal):
         return msgspec.structs.replace(found, why=usage_history.explain_usage(state, entry.workload, found.why))
     if found.awaits:
         return found
     taken = list(found.taken)
-    whole = within_limits(state, entry)
+    whole = within_limits(state, entry, asked.needs)
     needs = in_its_turn(entry, whole)
     has_extra = any(need.extra for need in needs)
     is_mended = entry.workload.phase is Phase.SCHEDULED and goes_first(entry.workload, entry.needs)

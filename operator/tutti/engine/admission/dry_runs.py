@@ -61,7 +61,7 @@ def lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[Pr
 
     Nobody is to leave for such as may not start though there is room.
     """
-    needs = _to_be_whole(entry.workload, within_limits(state, entry))
+    needs = _to_be_whole(entry.workload, within_limits(state, entry, entry.needs))
     if not needs:
         return ()
     found = _tried(state, entry.workload, entry.queue, needs, quota_pod_sets(needs))

@@ -22,7 +22,7 @@ from typing import Final
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import reserve
+from tutti.engine.admission.admission import reserve, reserve_as_left
 from tutti.engine.admission.attempt import Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.admission.dry_runs import look, why_surplus_waits
@@ -260,6 +260,8 @@ class Engine:
                 if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
                     choice = assign_flavors(state, entry)
                 found = reserve(state, entry, choice)
+                if nomination is not None and isinstance(found, Refusal):
+                    found = reserve_as_left(state, entry, nomination.charges, found)
             state.count_try(workload, admitted=not isinstance(found, Refusal))
             if isinstance(found, Refusal):
                 self._wait(entry, found, priority, against, nomination)
