@@ -44,6 +44,32 @@ def test_who_needs_not_borrow_goes_before_who_does_whatever_the_priority():
     assert world.reason("Pod", "a-1") == "WaitingForQuota"
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        {},
+        {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}},
+        {"ordering": {"factors": [{"factor": "Age", "weight": 1}], "among": "All"}},
+    ],
+    ids=["by age", "by past use", "by factors"],
+)
+def test_a_gang_that_has_quota_with_its_surplus_no_more_competes_without_it(order):
+    """It was compared with all of its members while there was no node for it; meanwhile others borrowed that quota."""
+    world = cohort_of(("b", 0), fair=True, nodes=3)
+    world.queue("a", 3, cohort="c", local="a", preemption={"reclaimWithinCohort": "Any"}, **order)
+    world.pod_group("g", 1, queueName="a")
+    for rank in range(3):
+        world.pod(f"g-{rank}", group="g", selector={"kind": "other"})
+    world.run()
+    submit(world, *((f"p{i}", "b", 1, 0) for i in range(3)))
+    world.run()
+    assert len(world.where("p")) == 3
+    world.node("n2", gpus=3, labels={"kind": "other"})
+    world.run()
+    assert len(world.where("g")) == 1
+    assert len(world.where("p")) == 2
+
+
 @pytest.mark.parametrize("fair", [False, True])
 def test_who_borrows_with_its_surplus_does_not_go_before_who_is_more_important(fair: bool):
     """Kueue orders heads by what they would be admitted with: of 12 the gang would take 8, four of them borrowed."""

@@ -91,6 +91,17 @@ def widest_assignment(
     return equals.widest[1]
 
 
+def last_widest(entry: QueueEntry) -> WorkloadAssignment | None:
+    """Return what `widest_assignment` said when flavors were last chosen for a workload, as far as it was asked then.
+
+    What it said of an earlier choice, or of how a gang starts that competes for its surplus later, does not count.
+    """
+    equals, queue = entry.equivalence, entry.queue
+    if equals.widest is None or equals.widest[0] != equals.version or (queue is not None and queue.by_speed):
+        return equals.choice
+    return equals.widest[1]
+
+
 def _still_holds(state: AdmissionState, queue: Queue, equals: EquivalenceClass, choice: WorkloadAssignment) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.mode is not AssignmentMode.FIT:

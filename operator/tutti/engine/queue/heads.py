@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from tutti.engine.admission.attempt import assign_flavors, widest_assignment
+from tutti.engine.admission.attempt import assign_flavors, last_widest, widest_assignment
 from tutti.engine.queue import QueueState
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Workload
@@ -277,10 +277,11 @@ class _Tree:
             self._restless[name] = None
 
     def next(self, state: QueueState) -> Candidate | None:
+        self._bring_up_to_date(state)
         while True:
-            self._bring_up_to_date(state)
             winner = self._tournament.winner()
             if self._rouse(state, winner):
+                self._bring_up_to_date(state)
                 continue
             if winner is None:
                 return None
@@ -342,7 +343,7 @@ class _Tree:
 def _head(state: QueueState, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.equivalence, entry.queue
-    choice = equals.choice if equals.widest is None else equals.widest[1]
+    choice = last_widest(entry)
     if choice is None or queue is None or not state.ledger.changes.only_used_since(queue.name, equals.version):
         choice = widest_assignment(state, entry, assign_flavors(state, entry))
     usage = {} if choice is None else choice.usage
