@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tutti.engine.admission import AdmissionState
-from tutti.engine.admission.attempt import AdmissionAttempt, Admitted, Refusal, Taken, flavor_chooser
+from tutti.engine.admission.attempt import AdmissionAttempt, Admitted, Refusal, flavor_chooser
 from tutti.engine.admission.growth import with_gain
 from tutti.engine.admission.required_pods import take_required, why_limited, within_limits
 from tutti.engine.admission.shortages import gang_full, no_gain, no_room_left
@@ -20,7 +20,7 @@ from tutti.engine.records.workloads import Workload
 from tutti.quota.flavors import PodSet, Queue
 
 
-def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
+def look(state: AdmissionState, entry: QueueEntry) -> Admitted | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not.
 
     Of a gang that runs already these are the members that it has too few of.
@@ -30,7 +30,7 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
         needs = _to_be_whole(entry.workload, entry.needs)
         pod_sets = quota_pod_sets(needs)
     found = _tried(state, entry.workload, entry.queue, needs, pod_sets)
-    return found.why if isinstance(found, Refusal) else list(found.taken)
+    return found.why if isinstance(found, Refusal) else found
 
 
 def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation | None:

@@ -49,9 +49,7 @@ def why_limited(
     return throttling.throttled(state, needs) or user_limits.limited(state, workload, queue, needs)
 
 
-def within_limits(
-    state: AdmissionState, entry: QueueEntry, needs: Sequence[PodSetRequest]
-) -> Sequence[PodSetRequest]:
+def within_limits(state: AdmissionState, entry: QueueEntry, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
     """Return the pods of a workload that may start, with as few surplus pods as throttles and limits of users let."""
     needs = throttling.within_throttles(state, needs)
     return user_limits.within_user_limits(state, entry.workload, entry.queue, needs)

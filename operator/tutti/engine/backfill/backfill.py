@@ -252,7 +252,7 @@ def _stays(
     wanted = throttling.wanted_of(state, entry.needs) if state.throttles else {}
     if (mine.shape, mine.seen, mine.throttled) != (entry.equivalence.shape, _seen(state), wanted):
         return False
-    if mine.starts_at is None and bool(mine.nodes) is is_throttled:
+    if mine.starts_at is None and bool(mine.nodes or mine.usage) is is_throttled:
         return False  # what it lacks is another thing by now
     return still_fits(state, mine) and not fits_before(state, entry, beside, mine)
 
@@ -299,26 +299,29 @@ def _reservation_of(
         usage=found.usage,
         throttled=found.throttled,
         seen=_seen(state),
-        why=_promise(why, found.starts_at, until, nodes),
+        why=_promise(why, found, until, nodes),
         owed=not queue.reserves,
         news=mine is None or (mine.starts_at, mine.nodes) != (found.starts_at, nodes),
     )
 
 
-def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tuple[str, ...]) -> Explanation:
+def _promise(why: Explanation, found: StartEstimate, until: float, nodes: tuple[str, ...]) -> Explanation:
     """Return what a head is told: why it waits, and what is kept for it."""
     where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
     details = {**why.details, "keptNodes": str(len(nodes))}
-    if starts_at is None:
-        what = f"becomes free on {where}" if nodes else "throttles come to allow"
+    if found.starts_at is None:
+        what = (
+            f"becomes free on {where}" if nodes else "quota becomes free" if found.usage else "throttles come to allow"
+        )
         text = (
             f"nobody knows when: what {what} is kept for it until {timestamp(until)} "
             "(reservationSeconds); give what runs there maximumExecutionTimeSeconds"
         )
         details["keptUntil"] = timestamp(until)
     else:
-        text = f"it starts at {timestamp(starts_at)} at the latest, on {where} kept for it"
-        details["startsAt"] = timestamp(starts_at)
+        at = f"at {timestamp(found.starts_at)} at the latest"
+        text = f"it starts {at}, on {where} kept for it" if nodes else f"it gets its quota {at}, and is then checked"
+        details["startsAt"] = timestamp(found.starts_at)
     return Explanation(why.gate, why.reason, followed_by(why.message, text), details)
 
 

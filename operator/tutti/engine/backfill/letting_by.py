@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.attempt import Admitted, assign_flavors
 from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.mending import goes_first
 from tutti.engine.backfill import BackfillState, throttle_shadow
@@ -55,7 +55,7 @@ def lacks_only_overdue(state: BackfillState, entry: QueueEntry, reservations: li
 def _fits(state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
     with withholding(state, entry, reservations):
-        return isinstance(look(state, entry), list)
+        return isinstance(look(state, entry), Admitted)
 
 
 def _takes_its_own(state: BackfillState, entry: QueueEntry) -> bool:
@@ -83,7 +83,7 @@ def why_kept_off(
     if not reservations or not any(need.required for need in entry.needs):
         return why
     found = look(state, entry)
-    if not isinstance(found, list):
+    if not isinstance(found, Admitted):
         return found if why.gate is Gate.THROTTLE else why  # what a throttle has kept from it is not to be told
     first = min(reservations, key=lambda one: one.number)
     more = f" and {len(reservations) - 1} more" if len(reservations) > 1 else ""

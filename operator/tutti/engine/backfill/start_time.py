@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature
 from tutti.cluster.placed_pods import Slots
-from tutti.engine.admission.attempt import Taken
+from tutti.engine.admission.attempt import Admitted
 from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.throttles_ahead import CountedPods, InForce, Loads, ThrottlesAhead, throttles_ahead
 from tutti.engine.backfill import BackfillState, throttle_shadow
@@ -41,7 +41,7 @@ class StartEstimate:
 
     Attributes:
         starts_at: When, at the latest, Unix seconds; None where nobody knows.
-        rows: int64[k], on which nodes.
+        rows: int64[k], on which nodes; none where its admission checks come before these.
         wanted: int64[k, resources], what it takes there.
         usage: What it uses of quota.
         throttled: What it is to throttles.
@@ -235,7 +235,7 @@ def _search(
     charges = _Charges.of(state, slots[late])
     counted = None if throttles is None else CountedPods.of(state.throttles, columns.at(slots))
 
-    def look_at(step: int, then: _Turn) -> list[Taken] | None:
+    def look_at(step: int, then: _Turn) -> Admitted | None:
         gone, given = order.step <= step, dict[str, Usage]()
         if step and len(order.times):
             given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
@@ -270,14 +270,14 @@ def _stretches(order: Departures, turns: Sequence[_Turn]) -> Iterator[tuple[int,
             yield len(order.times) + 1, order.steps, turn
 
 
-def _estimate(
-    state: BackfillState, order: Departures, step: int, taken: Sequence[Taken], throttled: Loads
-) -> StartEstimate:
+def _estimate(state: BackfillState, order: Departures, step: int, found: Admitted, throttled: Loads) -> StartEstimate:
     nodes = state.cluster.nodes
-    rows = np.unique(np.concatenate([one.rows for one in taken]))
+    rows = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in found.taken)]))
     wanted = np.zeros((len(rows), len(nodes.resource_index)), dtype=np.int64)
     usage: Usage = {}
-    for one in taken:
+    for _, pods, charge in found.held:  # it asks for no nodes before its checks have answered
+        add_to(usage, charge.usage, pods)
+    for one in found.taken:
         where, counts = np.unique(one.rows, return_counts=True)
         request = nodes.vector(one.need.pod_class.requests)
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
@@ -339,7 +339,7 @@ def _had(
     beside: Sequence[BackfillReservation],
     gone: Slots,
     given: Mapping[str, Usage],
-) -> list[Taken] | None:
+) -> Admitted | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.ledger.snapshot
     behaves = any(need.pod_class.features & Feature.BEHAVIOUR for need in entry.needs)
@@ -353,7 +353,7 @@ def _had(
             kept.withhold(*_there(state, one))
             snapshot.charge(one.queue, one.usage)
         found = look(state, entry)
-    return found if isinstance(found, list) else None
+    return found if isinstance(found, Admitted) else None
 
 
 def _there(state: BackfillState, reservation: BackfillReservation) -> Room:

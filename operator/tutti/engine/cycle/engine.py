@@ -23,7 +23,7 @@ from typing import Final
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import reserve, reserve_as_left
-from tutti.engine.admission.attempt import Refusal, assign_flavors
+from tutti.engine.admission.attempt import Admitted, Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.admission.dry_runs import look, why_surplus_waits
 from tutti.engine.backfill import backfill, letting_by
@@ -293,7 +293,7 @@ class Engine:
             letting_by.respecting_reservations(self.state, entry),
             nominations.without_nomination(self.state, nomination),
         ):
-            return isinstance(look(self.state, entry), list)
+            return isinstance(look(self.state, entry), Admitted)
 
     def _wait(
         self,
