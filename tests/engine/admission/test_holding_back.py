@@ -277,3 +277,34 @@ def test_nothing_is_decided_over_and_over_while_something_is_held_back():
     world.until(3600)
 
     assert world.engine.evaluated == tried
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_nobody_leaves_for_quota_that_is_held_back_for_another_queue(head: bool):
+    """What leaves comes again, and would have to leave again: the borrower cannot have its quota while the head waits."""
+    world = World(fairSharing={"enable": True, "patienceSeconds": 0})
+    world.node("node", gpus=8)
+    world.flavor()
+    quotas = [{"name": GPU, "nominalQuota": 2}]
+    pool = [{"coveredResources": [GPU], "flavors": [{"name": "default", "resources": quotas}]}]
+    world.object("Cohort", "all", {"resourceGroups": pool})
+    world.queue("owner", 2, cohort="all", local="owner", queueingStrategy="StrictFIFO")
+    takes = {"preemption": {"reclaimWithinCohort": "Any"}, "fairSharing": {"weight": "3"}}
+    world.queue("borrower", 0, cohort="all", local="borrower", **takes)
+    world.pod_group("large", 4, queueName="owner", disruptionMode="PodGroup")
+    for rank in range(4):
+        world.pod(f"large-{rank}", group="large")
+    world.run()
+    if head:
+        world.now += 1
+        world.pod("head", queue="owner", gpus=2)
+        world.run()
+    world.now += 1
+    world.pod("p", queue="borrower", gpus=3)
+    world.run()
+    assert bound(world, "p") != head
+    assert len(world.where("large")) == (4 if head else 0)
+    if head:
+        world.delete("head")
+        world.run()
+        assert bound(world, "p")

@@ -28,7 +28,7 @@ from tutti.quota.flavors import Queue
 from tutti.quota.ordering import entry_key
 from tutti.quota.policy import Preemptible
 from tutti.quota.preemption import resources_to_reserve
-from tutti.quota.tree import FlavorResource, QuotaNode, borrowing_level
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
 
 def note_holdback(state: AdmissionState, entry: QueueEntry, why: Explanation) -> None:
@@ -128,6 +128,20 @@ def refused_by_holdback(
     whose = next(one for one in against if short in one.usage)
     name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])
+
+
+def is_held_back(state: AdmissionState, entry: QueueEntry, wanted: Usage) -> bool:
+    """Whether a workload could not have quota that is free, because it would borrow what is held back for others.
+
+    It is asked with those gone who may leave for it, so that nobody leaves in vain, as Kueue asks whether what it has
+    victims for fits beside what it has reserved.
+    """
+    queue = entry.queue
+    if queue is None or not state.quota_holdbacks.of:
+        return False
+    node = state.ledger.tree.queues[queue.name]
+    away = max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
+    return refused_by_holdback(state, entry.workload, queue, wanted, away=away) is not None
 
 
 def room_beside_holdbacks(

@@ -318,7 +318,11 @@ class Engine:
             why = permits.unapproved(why, approver)
         elif not letting_by.lacks_only_overdue(state, entry, against):
             with letting_by.withholding(state, entry, against):
-                preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=state.may_move)
+                held_back = partial(quota_holdback.is_held_back, state, entry)
+                moving = state.may_move
+                preemption = preempt(
+                    state, entry, why, refusal.options, priority=priority, moving=moving, held_back=held_back
+                )
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:

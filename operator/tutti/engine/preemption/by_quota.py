@@ -14,7 +14,7 @@ nobody else is taken out in its place, as is done where nodes are short (`overdu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -82,6 +82,13 @@ class Preemption(NamedTuple):
 
 NOBODY_LEAVES = Preemption()
 
+HeldBack = Callable[[Usage], bool]
+"""Whether a workload could not have quota that is free, because it is held back for others."""
+
+
+def _is_nowhere_held_back(_: Usage) -> bool:
+    return False
+
 
 def preempt(
     state: PreemptionState,
@@ -91,6 +98,7 @@ def preempt(
     *,
     priority: int,
     moving: bool = False,
+    held_back: HeldBack = _is_nowhere_held_back,
 ) -> Preemption:
     """Have others moved for a workload, or take them out, by the rules of its queue or else its pods' priority.
 
@@ -103,6 +111,7 @@ def preempt(
         options: What it could have if others were gone, the best first.
         priority: That of its pods.
         moving: Whether others may be moved for it.
+        held_back: Asked with those gone who would leave for it.
     """
     if is_coming(state, entry.workload) or why.reason in PATIENT:
         return NOBODY_LEAVES
@@ -110,14 +119,18 @@ def preempt(
         waits = consolidate(state, entry, why, options, priority) if moving else None
         if waits is not None:
             return Preemption(waits)
-        by_quota = preempt_by_quota(state, entry, options, priority)
+        by_quota = preempt_by_quota(state, entry, options, priority, held_back)
         if by_quota.waits is not None:
             return by_quota
         return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
 
 
 def preempt_by_quota(
-    state: PreemptionState, entry: QueueEntry, options: Sequence[PreemptionOption], priority: int
+    state: PreemptionState,
+    entry: QueueEntry,
+    options: Sequence[PreemptionOption],
+    priority: int,
+    held_back: HeldBack = _is_nowhere_held_back,
 ) -> Preemption:
     """Take others out for a workload by what its queue allows, and hold quota and room for it."""
     queue, workload = entry.queue, entry.workload
@@ -128,7 +141,7 @@ def preempt_by_quota(
     behind = precedence_of(state, entry).lesser
     for yielding in ([], behind) if behind else ([],):
         for option in options:
-            found = _choose(state, workload, queue, option, yielding)
+            found = _choose(state, workload, queue, option, yielding, held_back)
             if found is not None:
                 for key in yielding:
                     nominations.give_up_nomination(state, key)
@@ -226,7 +239,12 @@ def _everybody(snapshot: Snapshot, queue: Queue) -> list[AdmittedWorkload]:
 
 
 def _choose(
-    state: PreemptionState, workload: Workload, queue: Queue, lacking: PreemptionOption, yielding: Sequence[WorkloadKey]
+    state: PreemptionState,
+    workload: Workload,
+    queue: Queue,
+    lacking: PreemptionOption,
+    yielding: Sequence[WorkloadKey],
+    held_back: HeldBack,
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
     snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
@@ -264,7 +282,7 @@ def _choose(
             hopeful = True
             trial.set_apart(apart)
             victims = _victims(state.rules, snapshot, one, trial, by_quota)
-            if victims:
+            if victims and not _is_held_back(snapshot, victims, one, held_back):
                 rows = trial.rows(victim.holder for victim in victims)
                 return None if rows is None else _Found(victims, rows, apart)
     return None
@@ -300,6 +318,14 @@ def _victims(
 
     found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
     return found or rules.victims(snapshot, demand, placed, first=apart)
+
+
+def _is_held_back(snapshot: Snapshot, victims: Sequence[Victim], demand: Demand, held_back: HeldBack) -> bool:
+    """Whether what is demanded could not be had even when the victims are gone."""
+    with snapshot.trial():
+        for victim in victims:
+            snapshot.remove(victim.holder)
+        return held_back(dict(demand.usage))
 
 
 def _each_contested(demand: Demand, lacking: PreemptionOption) -> list[Demand]:
