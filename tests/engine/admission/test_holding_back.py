@@ -279,9 +279,8 @@ def test_nothing_is_decided_over_and_over_while_something_is_held_back():
     assert world.engine.evaluated == tried
 
 
-@pytest.mark.parametrize("head", [False, True])
-def test_nobody_leaves_for_quota_that_is_held_back_for_another_queue(head: bool):
-    """What leaves comes again, and would have to leave again: the borrower cannot have its quota while the head waits."""
+def of_one_large_borrower() -> World:
+    """All is used by one gang of a queue that owns half of it; another may only take back, and has the greater weight."""
     world = World(fairSharing={"enable": True, "patienceSeconds": 0})
     world.node("node", gpus=8)
     world.flavor()
@@ -295,11 +294,18 @@ def test_nobody_leaves_for_quota_that_is_held_back_for_another_queue(head: bool)
     for rank in range(4):
         world.pod(f"large-{rank}", group="large")
     world.run()
+    world.now += 1
+    return world
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_nobody_leaves_for_quota_that_is_held_back_for_another_queue(head: bool):
+    """What leaves comes again, and would have to leave again: the borrower cannot have its quota while the head waits."""
+    world = of_one_large_borrower()
     if head:
-        world.now += 1
         world.pod("head", queue="owner", gpus=2)
         world.run()
-    world.now += 1
+        world.now += 1
     world.pod("p", queue="borrower", gpus=3)
     world.run()
     assert bound(world, "p") != head
@@ -308,3 +314,17 @@ def test_nobody_leaves_for_quota_that_is_held_back_for_another_queue(head: bool)
         world.delete("head")
         world.run()
         assert bound(world, "p")
+
+
+def test_what_others_have_left_for_a_borrower_is_not_held_back_from_it():
+    """It is kept for it while they leave; a head that comes meanwhile waits for what comes free later."""
+    world = of_one_large_borrower()
+    world.hold_evictions = True
+    world.pod("p", queue="borrower", gpus=3)
+    world.run()
+    world.pod("head", queue="owner", gpus=2)
+    world.run()
+    world.delete(*(name for name in world.where("large")))
+    world.run()
+    assert bound(world, "p")
+    assert not bound(world, "head")

@@ -13,13 +13,15 @@ beyond Kueue, which holds it back for one cycle and thus forgets a parked head w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tutti.api.resources import format_amount
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Charge
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import QuotaHoldback
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
@@ -28,7 +30,7 @@ from tutti.quota.flavors import Queue
 from tutti.quota.ordering import entry_key
 from tutti.quota.policy import Preemptible
 from tutti.quota.preemption import resources_to_reserve
-from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, add_to, borrowing_level
 
 
 def note_holdback(state: AdmissionState, entry: QueueEntry, why: Explanation) -> None:
@@ -106,6 +108,9 @@ def refused_by_holdback(
     """
     if not away or not state.quota_holdbacks.of or (workload.phase in UNDER_WAY and not workload.complete):
         return None
+    left = state.quota_holdbacks.left
+    if all(amount <= left.get(what, 0) for what, amount in wanted.items()):
+        return None
     key = entry_key(queue.cross_queue_priority(workload.priority), workload.queued_at, away)
     owners = [
         one
@@ -142,6 +147,19 @@ def is_held_back(state: AdmissionState, entry: QueueEntry, wanted: Usage) -> boo
     node = state.ledger.tree.queues[queue.name]
     away = max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
     return refused_by_holdback(state, entry.workload, queue, wanted, away=away) is not None
+
+
+@contextmanager
+def sparing(state: AdmissionState, left: Sequence[tuple[Charge, int]]) -> Iterator[None]:
+    """Inside, hold back nothing of what others have left for a workload: each charge, and for how many pods."""
+    usage: Usage = {}
+    for charge, pods in left:
+        add_to(usage, charge.usage, pods)
+    state.quota_holdbacks.left = usage
+    try:
+        yield
+    finally:
+        state.quota_holdbacks.left = {}
 
 
 def room_beside_holdbacks(

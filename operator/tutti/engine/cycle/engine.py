@@ -259,9 +259,7 @@ class Engine:
             with letting_by.respecting_reservations(state, entry) as against:
                 if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
                     choice = assign_flavors(state, entry)
-                found = reserve(state, entry, choice)
-                if nomination is not None and isinstance(found, Refusal):
-                    found = reserve_as_left(state, entry, nomination.charges, found)
+                found = self._reserve(entry, choice, nomination)
             state.count_try(workload, admitted=not isinstance(found, Refusal))
             if isinstance(found, Refusal):
                 self._wait(entry, found, priority, against, nomination)
@@ -273,6 +271,18 @@ class Engine:
         self._bind(workload)
         if found.has_more:
             self._queue.place(state, workload)
+
+    def _reserve(
+        self, entry: QueueEntry, choice: WorkloadAssignment | None, nomination: Nomination | None
+    ) -> Admitted | Refusal:
+        """Reserve quota and nodes for a workload; where others have left for it, at the least what they have left."""
+        if nomination is None:
+            return reserve(self.state, entry, choice)
+        with quota_holdback.sparing(self.state, nomination.charges):
+            found = reserve(self.state, entry, choice)
+            if isinstance(found, Refusal):
+                found = reserve_as_left(self.state, entry, nomination.charges, found)
+        return found
 
     def _try_together(self, batch: Batch) -> bool:
         """Admit equal single pods that are next one after the other; returns whether the first of them was."""

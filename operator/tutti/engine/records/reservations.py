@@ -189,12 +189,14 @@ class QuotaHoldbacks:
         refused: Who may not borrow because of them, by the ClusterQueue of each, and is parked.
         activated: Those of them that are to be tried again.
         turn: The number of this turn.
+        left: What others have left for whoever is tried now: it was kept for him, and is held back for nobody else.
     """
 
     of: dict[str, QuotaHoldback] = field(default_factory=dict)
     refused: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     activated: dict[WorkloadKey, None] = field(default_factory=dict)
     turn: int = 0
+    left: Usage = field(default_factory=dict)
 
     def note_refused(self, workload: WorkloadKey, queues: Iterable[str]) -> None:
         """Note who may not borrow because of those of some ClusterQueues."""
