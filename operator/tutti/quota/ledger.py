@@ -347,17 +347,32 @@ class UsageLedger:
         return [(queue, self._accounts[queue, who].usage) for queue in self._of.get(who, ())]
 
     @contextmanager
-    def withheld(self, kept: Sequence[tuple[str, Mapping[FlavorResource, int]]]) -> Iterator[None]:
-        """Inside, let some quota of some queues be used; at the end nobody is told that it is free again."""
-        for queue, usage in kept:
-            self.snapshot.charge(queue, usage)
+    def withheld(self, kept: Sequence[tuple[str, Usage]], of: str) -> Iterator[None]:
+        """Inside, let some quota of some queues be used; at the end nobody is told that it is free again.
+
+        It is kept for heads, and nobody uses it yet. So a queue does not borrow by it: what is kept beyond its own is
+        used of its cohort alone. But for the queue `of` whoever is tried, whose own borrowing is limited together.
+        """
+        parts = [(queue, *self._own_and_beyond(queue, usage, whole=queue == of)) for queue, usage in kept]
+        for queue, own, beyond in parts:
+            self.snapshot.charge(queue, own)
+            self.tree.add(queue, beyond, above=True)
             self.changes.moved(queue)
         try:
             yield
         finally:
-            for queue, usage in kept:
-                self.snapshot.refund(queue, usage)
+            for queue, own, beyond in reversed(parts):
+                self.tree.remove(queue, beyond, above=True)
+                self.snapshot.refund(queue, own)
                 self.changes.eased(queue)  # what was chosen inside may be chosen otherwise now
+
+    def _own_and_beyond(self, queue: str, usage: Usage, *, whole: bool) -> tuple[Usage, Usage]:
+        """Return how much of some usage a queue has of its own, or all of it, and the rest."""
+        node = self.tree.queues.get(queue)
+        if whole or node is None:
+            return usage, {}
+        own = {what: min(amount, max(0, node.own_left(what))) for what, amount in usage.items()}
+        return own, {what: usage[what] - amount for what, amount in own.items()}
 
     def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
         """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""

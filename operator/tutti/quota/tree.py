@@ -293,9 +293,15 @@ class QuotaTree:
                 nodes[name].parent = self.cohorts[parent]
                 self.cohorts[parent].children.append(nodes[name])
 
-    def add(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
-        """Use more in a queue, and of its parent what it does not keep to itself; others use nothing."""
-        path = self.queues[queue].path if queue in self.queues else ()
+    def add(self, queue: str, usage: Mapping[FlavorResource, int], *, above: bool = False) -> None:
+        """Use more in a queue, and of its parent what it does not keep to itself; others use nothing.
+
+        Args:
+            queue: Which.
+            usage: How much more.
+            above: Whether it is used of its parent alone, so that the queue itself borrows nothing.
+        """
+        path = self.queues[queue].path[above:] if queue in self.queues else ()
         for what, amount in usage.items():
             left = amount
             for at in path:
@@ -305,9 +311,9 @@ class QuotaTree:
                 if left <= 0:
                     break
 
-    def remove(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    def remove(self, queue: str, usage: Mapping[FlavorResource, int], *, above: bool = False) -> None:
         """Use less in a queue: the exact reverse of `add`."""
-        path = self.queues[queue].path if queue in self.queues else ()
+        path = self.queues[queue].path[above:] if queue in self.queues else ()
         for what, amount in usage.items():
             left = amount
             for at in path:

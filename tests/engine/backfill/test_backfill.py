@@ -317,3 +317,23 @@ def test_a_stream_of_small_jobs_starves_a_gang_unless_room_is_kept_for_it():
     assert known["promised_minutes"] is not None
     assert known["waited_minutes"] <= known["promised_minutes"]
     assert known["used_while_it_waited_percent"] > strict["used_while_it_waited_percent"]
+
+
+def test_what_is_kept_for_a_head_makes_nobody_of_its_queue_a_borrower():
+    """The head wants more than the queue has left of its own. Who runs there within that is no victim of fair sharing."""
+    world = World(fairSharing={"enable": True, "patienceSeconds": 0})
+    world.flavor()
+    world.queue("a", 6, cohort="c", local="a", backfill="Reserved")
+    world.queue("b", 2, cohort="c", lend=0, local="b", preemption={"reclaimWithinCohort": "Any"})
+    world.node("n0", gpus=16)
+    world.pod("own", queue="b", gpus=2)
+    world.pod("within", queue="a", gpus=4, priority=2)
+    world.run()
+    world.now += 1
+    world.gang("head", 4, queue="a")
+    world.run()
+    world.now += 1
+    world.pod("p", queue="b")
+    world.run()
+    assert world.reason("Pod", "p") == "WouldDelay"
+    assert sorted(world.where()) == ["own", "within"]

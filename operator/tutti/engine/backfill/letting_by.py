@@ -72,7 +72,8 @@ def _keeping(
     with state.cluster.transaction() as kept:
         for one in reservations:
             kept.withhold(*kept_room(state, one))
-        with state.ledger.withheld(quota), throttle_shadow.keeping(state, entry, reservations):
+        mine = "" if entry.queue is None else entry.queue.name
+        with state.ledger.withheld(quota, mine), throttle_shadow.keeping(state, entry, reservations):
             yield reservations
 
 
