@@ -136,6 +136,7 @@ CASES = {
             roles=(("ai/a", 0), ("ml/b", 2)),
             timeout_seconds=600,
             implicit=True,
+            shared=True,
         ),
     ),
     "scheduler-plugins label as it was": (

@@ -137,6 +137,7 @@ def read_koordinator(pod: Pod, settings: Conventions) -> GangMembership | None: 
         roles=() if alone else tuple((gang, min_count if gang == own else 0) for gang in gangs),
         timeout_seconds=whole_seconds(waiting, annotation_path(WAITING_TIME)) if waiting else DEFAULT_WAITING_SECONDS,
         implicit=True,
+        shared=any(gang.partition("/")[0] != first for gang in gangs),
     )
 
 

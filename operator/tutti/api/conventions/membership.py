@@ -86,6 +86,8 @@ class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, weakref=Tr
     """Names of what has to end before it starts, and whether that must have Succeeded or only Finished."""
     flavor_seconds: tuple[tuple[str, int], ...] = ()
     """How long it is expected to take in which flavor."""
+    shared: bool = False
+    """Whether the group is of several namespaces; `namespace`, whose queues it goes by, is one of them."""
 
 
 def label_path(key: str) -> str:

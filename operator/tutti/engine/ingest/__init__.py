@@ -23,6 +23,7 @@ class IngestState(AdmissionState, PreemptionState):
         gang_objects: PodGroups and Workloads, as they are written.
         owner_graph: What owns the members.
         members_by_reference: The members that name a PodGroup or Workload (namespace, name), there or not.
+        agreed: Those of these that are of several namespaces, and of which one says so whose queues they go by.
         allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
         unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
         memberships: How what pods say was read.
@@ -42,6 +43,7 @@ class IngestState(AdmissionState, PreemptionState):
     gang_objects: GangObjects = field(default_factory=GangObjects)
     owner_graph: OwnerGraph = field(default_factory=OwnerGraph)
     members_by_reference: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
+    agreed: set[tuple[str, str]] = field(default_factory=set)
     allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
     unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     memberships: ParsedMemberships = field(init=False)

@@ -161,13 +161,37 @@ def assign_member(state: IngestState, member: Member) -> None:
 
 def reassign_members(state: IngestState, namespace: str, name: str) -> None:
     """File again the members that name a PodGroup or Workload, because it has arrived, changed or gone."""
-    for member in list(state.members_by_reference.get((namespace, name), {}).values()):
+    members = list(state.members_by_reference.get((namespace, name), {}).values())
+    for member in members:
+        _agree(state, member)
+    for member in members:
         assign_member(state, member)
+
+
+def _agree(state: IngestState, member: Member) -> bool:
+    """Note that a gang of several namespaces is one by what somebody says of the namespace whose queues it goes by.
+
+    Its pods there say so, or its PodGroup, which is made when all have said their part. Whoever names a gang of
+    another namespace without that is in one of his own namespace: he is not counted there, nor told what is there.
+
+    Returns:
+        Whether that has just become known, so that those who waited for it are to be filed again.
+    """
+    claim = member.claim
+    name = claim.namespace, claim.group
+    if not claim.shared or name in state.agreed:
+        return False
+    if member.pod.namespace != claim.namespace and state.catalog.get(PodGroupObject, *name) is None:
+        return False
+    state.agreed.add(name)
+    return True
 
 
 def group_of(state: IngestState, member: Member) -> Address:
     """Return the workload and group that a member belongs to by what is known now."""
     claim = member.claim
+    if claim.shared and (claim.namespace, claim.group) not in state.agreed:
+        return ("PodGroup", member.pod.namespace, claim.group), claim.role
     if claim.workload:
         return ("Workload", claim.namespace, claim.workload), _group_in(state, claim)
     if claim.group:
@@ -210,6 +234,8 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
         state.cluster.freed += 1  # it may be moved now for who waits, or may not
     member.movable = movable
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
+    if _agree(state, member):
+        reassign_members(state, claim.namespace, claim.group)
 
 
 def _owned(state: IngestState, member: Member) -> Owned:
@@ -230,6 +256,7 @@ def _unname(state: IngestState, member: Member) -> None:
         del here[member.pod.key]
         if not here:
             del state.members_by_reference[name]
+            state.agreed.discard(name)
 
 
 def _names(claim: GangMembership) -> dict[tuple[str, str], None]:

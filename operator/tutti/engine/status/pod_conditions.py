@@ -19,6 +19,7 @@ event for each such pod would be more writes than a bind.
 
 from __future__ import annotations
 
+from tutti.api.messages import listed
 from tutti.engine.records.decisions import SetPodCondition
 from tutti.engine.records.explanation import AWAITING_CLAIMS, REFRESH_SECONDS, Explanation, Gate
 from tutti.engine.records.members import Member
@@ -27,6 +28,8 @@ from tutti.engine.status import StatusState
 
 GATHERING = ("WaitingForMembers", "SchedulingGated", AWAITING_CLAIMS)
 """Reasons of a gang that is still gathering, or of a pod whose claims are being made."""
+MOST_NAMES = 5
+"""How many parts of a gang of which nobody is there a message names."""
 
 
 def gathers(why: Explanation) -> bool:
@@ -66,7 +69,7 @@ def tell_gathering(state: StatusState, workload: Workload) -> None:
         else:
             state.set_alarm(workload, due)
         return
-    text = f"{workload.name} is still gathering: its status says which of its members are missing, or have gates"
+    text = f"{workload.name} is still gathering: {_where_told(state, workload)}"
     reason = GATHERING[0]
     if alone and why is not None:
         reason, text = why.reason, why.message
@@ -75,6 +78,14 @@ def tell_gathering(state: StatusState, workload: Workload) -> None:
     for member in workload.members():
         if member.reported[0] != reason or _is_outdated(member) or member.nominated:
             _tell(state, member, reason, text)
+
+
+def _where_told(state: StatusState, workload: Workload) -> str:
+    """Say where it is told what a gang waits for; as long as it has no object, of which of its parts none is there."""
+    absent = [name for name, group in workload.groups.items() if not group.members]
+    if absent and state.catalog.find(workload.key) is None:
+        return f"no pod of {listed(absent, len(absent), MOST_NAMES)} has come that says how many they are"
+    return "its status says which of its members are missing, or have gates"
 
 
 def take_back_nominations(state: StatusState, workload: Workload) -> None:
