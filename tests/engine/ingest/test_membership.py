@@ -276,3 +276,31 @@ def test_a_member_that_comes_after_its_gang_was_told_why_it_waits_is_told_as_wel
     world.run()
     found = world.pod_condition("g-2")
     assert (found.reason, found.message) == (told.reason, told.message)
+
+
+TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"nvidia.com/gpu": "2"}}}]}}
+
+
+@pytest.mark.parametrize("phase", ["gathers", "is reserved", "runs"])
+def test_a_pod_group_that_a_workload_does_not_have_any_more_is_not_waited_for(phase: str) -> None:
+    """Whoever takes it out of the spec is not told to make its pods, nor started again whole for the lack of them."""
+    world = World()
+    world.node("n1")
+    world.flavor()
+    world.queue("cq", 8)
+    template = {"template": TEMPLATE} if phase == "is reserved" else {}
+    world.workload("w", {"name": "a", "count": 1}, {"name": "b", "count": 2, **template}, queueName="queue")
+    world.pod("a-0", workload="w", group="a")
+    world.run()
+    if phase == "runs":
+        for name in ("b-0", "b-1"):
+            world.pod(name, workload="w", group="b")
+        world.run()
+        assert len(world.where()) == 3
+        world.delete("b-0", "b-1")
+        world.run()
+    world.workload("w", {"name": "a", "count": 1}, queueName="queue")
+    world.until(3600)
+    assert world.where() == {"a-0": "n1"}
+    assert world.used("cq") == 1
+    assert world.condition("Workload", "w", "Scheduled")["message"] == "all required members have a node"

@@ -145,7 +145,10 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     if list(workload.groups) != list(known):
         workload.groups = known | workload.groups  # in the order in which they are written, whoever came first
     for group in workload.groups.values():
-        if group.name not in known and group.members:
+        if group.name in known:
+            continue
+        group.min_count, group.count, group.most, group.promised = 0, None, None, None  # it may have had it before
+        if group.members:
             workload.problem = Explanation(
                 Gate.GATHER,
                 "UnknownPodGroup",
