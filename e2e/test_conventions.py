@@ -8,6 +8,8 @@ import pytest
 from kubernetes import client
 
 from e2e.harness.guests import serve
+from e2e.harness.power import SOON
+from e2e.harness.replica import decisions
 from e2e.harness.story import PAUSE, Story
 
 PFNET = "gang-scheduling.preferred.jp/gang"
@@ -106,16 +108,7 @@ def test_a_pod_group_goes_with_the_job_it_was_made_for_though_nobody_is_there_to
     if not story.cluster.kubelets:
         pytest.skip("without a control plane nobody makes the pods of a Job, or collects what it owned")
     story.start_operator()
-    annotations = {f"{PFNET}-name": "trio", f"{PFNET}-size": "3"}
-    container = {"name": "c", "image": PAUSE, "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}}}
-    template = {
-        "metadata": {"annotations": annotations},
-        "spec": {"schedulerName": "tutti", "restartPolicy": "Never", "containers": [container]},
-    }
-    body = {"metadata": {"name": "trio"}, "spec": {"parallelism": 3, "completions": 3, "template": template}}
-    jobs = client.BatchV1Api(story.api)
-    jobs.create_namespaced_job(story.namespace, body)
-    story.wait(lambda: len(story.where("trio-")) == 3, "the gang to be bound")
+    jobs = _trio_of_a_job(story)
     (owner,) = story.get("PodGroup", "trio")["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Job", "trio")
     assert story.stop_operator() == 0
@@ -123,6 +116,37 @@ def test_a_pod_group_goes_with_the_job_it_was_made_for_though_nobody_is_there_to
     jobs.delete_namespaced_job("trio", story.namespace, propagation_policy="Background")
 
     story.wait(lambda: not _made(story), "the PodGroup to go")
+
+
+def test_a_pod_group_is_not_made_over_and_over_for_pods_that_take_their_time_when_their_job_has_gone(
+    story: Story,
+) -> None:
+    """The garbage collector deletes whatever names an owner that there is no more."""
+    if not story.cluster.kubelets:
+        pytest.skip("without a control plane nobody makes the pods of a Job, or collects what it owned")
+    story.start_operator()
+    jobs = _trio_of_a_job(story, grace=10)
+    story.wait(lambda: all(pod.status.phase == "Running" for pod in story.pods("trio-")), "the gang to run")
+
+    jobs.delete_namespaced_job("trio", story.namespace, propagation_policy="Background")
+
+    story.wait(lambda: not story.pods("trio-"), "the pods to end", SOON)
+    made = list(decisions(story.folder / "journal", "create-pod-group"))
+    assert len(made) <= 3  # its own, and what was begun before all of its pods were told to end
+
+
+def _trio_of_a_job(story: Story, grace: int = 0) -> client.BatchV1Api:
+    """A Job whose three pods say that they are a gang, and take so many seconds to end; returns when they are bound."""
+    annotations = {f"{PFNET}-name": "trio", f"{PFNET}-size": "3"}
+    slow = {"lifecycle": {"preStop": {"sleep": {"seconds": grace}}}} if grace else {}
+    container = {"name": "c", "image": PAUSE, "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}}, **slow}
+    spec = {"schedulerName": "tutti", "restartPolicy": "Never", "containers": [container]}
+    template = {"metadata": {"annotations": annotations}, "spec": {**spec, "terminationGracePeriodSeconds": grace}}
+    body = {"metadata": {"name": "trio"}, "spec": {"parallelism": 3, "completions": 3, "template": template}}
+    jobs = client.BatchV1Api(story.api)
+    jobs.create_namespaced_job(story.namespace, body)
+    story.wait(lambda: len(story.where("trio-")) == 3, "the gang to be bound")
+    return jobs
 
 
 def test_the_pods_of_a_job_labelled_as_kueues_users_label_it_are_in_its_queue(story: Story) -> None:

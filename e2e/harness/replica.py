@@ -125,12 +125,16 @@ def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any], *mor
 
 def binds(journal: Path) -> Iterator[tuple[str, str, str]]:
     """Every bind that a journal records: pod, uid and node."""
+    for decision in decisions(journal, "bind"):
+        yield decision["name"], decision["uid"], decision["node"]
+
+
+def decisions(journal: Path, do: str) -> Iterator[dict[str, Any]]:
+    """Every decision of one kind that a journal records."""
     for line in journal.read_bytes().splitlines():
         with contextlib.suppress(msgspec.DecodeError):  # a last line that kill -9 cut off
             entry = msgspec.json.decode(line)
-            for decision in entry.get("decisions", ()):
-                if decision["do"] == "bind":
-                    yield decision["name"], decision["uid"], decision["node"]
+            yield from (decision for decision in entry.get("decisions", ()) if decision["do"] == do)
 
 
 class Replica:

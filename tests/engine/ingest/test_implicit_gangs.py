@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.engine.world import World
+from tutti.api.conventions.membership import is_name
 from tutti.api.core import OwnerReference
 from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
 
@@ -168,3 +169,35 @@ def test_the_pod_group_of_a_workload_says_in_which_queue_that_is():
     world.object("Workload", "w", {**spec, "queueName": "none"})
     world.run()
     assert world.status("PodGroup", "part")["queueName"] == "none"
+
+
+@pytest.mark.parametrize("some_stay", [False, True])
+def test_no_pod_group_is_made_again_for_pods_that_are_all_being_deleted(*, some_stay: bool) -> None:
+    """Their Job has gone, and its PodGroup with it; they take their time to end."""
+    job = OwnerReference("batch/v1", "Job", "job", "uid-of-the-job", controller=True)
+    world = World()
+    world.node("n1")
+    member(world, "a", owner=job)
+    member(world, "b", owner=None if some_stay else job)
+    world.run()
+    assert len(world.where()) == 2
+    world.log.clear()
+    world.begin_deleting("a", *(() if some_stay else "b"), grace=3600)
+    world.remove_object("PodGroup", "job")
+    world.until(3000)
+    made = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert [one.owners for one in made] == ([[]] if some_stay else [])
+    world.restart()
+    world.run()
+    assert len([d for d in world.log if isinstance(d, CreatePodGroup)]) == len(made)
+
+
+@pytest.mark.parametrize("uid", ["A/../B C", "x" * 300, "\u202e"])
+def test_a_gang_that_is_named_after_a_reference_has_a_name_that_an_object_can_have(uid: str) -> None:
+    world = World()
+    world.node("n1")
+    owner = OwnerReference("batch/v1", "Job", "job", uid, controller=True)
+    world.pod("a", annotations={"scheduling.volcano.sh/group-min-member": "1"}, owner=owner)
+    world.run()
+    (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert is_name(made.name)

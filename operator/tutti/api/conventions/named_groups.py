@@ -114,7 +114,7 @@ def read_volcano(pod: Pod, settings: Conventions) -> GangMembership | None:  # n
     min_count = whole_number(annotations, VOLCANO_MIN_MEMBER, annotation_path(VOLCANO_MIN_MEMBER), least=1)
     queue = existing_name(annotations.get(VOLCANO_QUEUE_NAME, ""), annotation_path(VOLCANO_QUEUE_NAME))
     if min_count is not None and not group:
-        group = f"podgroup-{_controller_uid(pod)}"
+        group = object_name(f"podgroup-{_controller_uid(pod)}")  # the reference may say anything
     if not group and not queue:
         return None
     return GangMembership(

@@ -126,7 +126,11 @@ ASK_AGAIN_SECONDS = 10.0
 
 
 def keep_pod_group(state: CoreState, workload: Workload) -> None:
-    """Have the PodGroup of an annotated gang made with its first pod, and removed with its last."""
+    """Have the PodGroup of an annotated gang made with its first pod, and removed with its last.
+
+    None is made for pods that are all being deleted: what owns them is, too, as a rule, and whoever collects what
+    belongs to nobody would delete it at once, and once more, for as long as they take.
+    """
     kind, namespace, name = workload.key
     if kind != "PodGroup":
         return
@@ -136,11 +140,12 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
     owned = managed is not None or (bool(members) and isinstance(members[0].owned.gang, OwnedGang))
     declared = owned or (bool(members) and (workload.gang is not None or members[0].claim.implicit))
     is_wrong = workload.problem is not None and workload.problem.gate is not Gate.PERMIT
-    if found is None and declared and not is_wrong:
+    stays = [member for member in members if not member.pod.deleting]
+    if found is None and declared and not is_wrong and (stays or not members):
         if workload.asked_for != "made" and (workload.gang is not None or owned or sizes_are_told(workload)):
             workload.asked_for = "made"
             made_for = {IMPLICIT_LABEL: "owner" if owned else members[0].claim.convention}
-            owners = [managed.ref] if managed is not None else _owners(members, namespace)
+            owners = [managed.ref] if managed is not None else _owners(stays, namespace)
             state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, owners))
     elif found is not None and not members and managed is None and IMPLICIT_LABEL in found.metadata.labels:
         if workload.asked_for == "deleted" or workload.given_up:
