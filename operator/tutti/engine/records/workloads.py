@@ -162,6 +162,7 @@ class Workload:
             where it has not done so since it ran.
         missing_since: Since when an object that it names has not been seen, and nobody told, Unix seconds; None else.
         reason_since: Since when it is told that it waits for this reason, Unix seconds.
+        told_until: Until when its members have been told enough of reasons, Unix seconds (`status/reporting.py`).
         nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
@@ -255,6 +256,7 @@ class Workload:
     passed_up_since: float | None = None
     missing_since: float | None = None
     reason_since: float = 0.0
+    told_until: float = 0.0
     scale_down_protection: str = ""
     some_protected: bool = False
     nominates: bool = False

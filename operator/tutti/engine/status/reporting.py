@@ -2,7 +2,7 @@
 
 A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
 reason is written at most every `REFRESH_SECONDS`; a new reason is written at once, but for what is nearly always over
-in a moment (`_is_soon_over`).
+in a moment (`_is_soon_over`), and for a workload whose reasons change all the time (`_is_told_too_often`).
 
 Every admission moves all those behind it, so a position that is written whenever it changes costs a write for each
 workload that waits, each time. A position is written along with a new reason; apart from that, only every
@@ -94,7 +94,7 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         return
     if why.reason in PASSING:
         return  # it lasts as long as a call, or a round of tries; what was told before stands until then
-    if _is_soon_over(state, workload, why):
+    if _is_soon_over(state, workload, why) or _is_told_too_often(state, workload, why):
         return
     gathering = pod_conditions.gathers(why)
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
@@ -110,6 +110,7 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         begin_waiting(state, workload)
     if why.reason != workload.reported[0]:
         workload.reason_since = state.now
+        workload.told_until = max(workload.told_until, state.now) + _share(workload)
     workload.reported, workload.reported_explanation = (why.reason, why.message, state.now), why
     pod_conditions.tell_members(state, workload, why)
 
@@ -130,6 +131,29 @@ def _is_soon_over(state: StatusState, workload: Workload, why: Explanation) -> b
     if since is None or state.now >= since + REFRESH_SECONDS:
         return False
     state.report_in_time(workload, since)
+    return True
+
+
+TOLD_A_SECOND = 100
+"""How many members of one workload are told of new reasons in a second, where these keep changing."""
+MOST_AHEAD_SECONDS = 3 * REFRESH_SECONDS
+"""How much of that may be used beforehand: so few changes are told at once, however many the members are."""
+
+
+def _share(workload: Workload) -> float:
+    """Return for how long telling all members of a workload is enough, in seconds."""
+    return min(REFRESH_SECONDS, sum(len(group.members) for group in workload.groups.values()) / TOLD_A_SECOND)
+
+
+def _is_told_too_often(state: StatusState, workload: Workload, why: Explanation) -> bool:
+    """Whether a workload's reasons change so often that its members are told of this one later; it is looked at then.
+
+    Whoever may write its object changes that a hundred times a second, and each time thousands of pods would be told.
+    """
+    due = workload.told_until - MOST_AHEAD_SECONDS
+    if why.reason == workload.reported[0] or state.now >= due:
+        return False
+    state.report_in_time(workload, due - REFRESH_SECONDS)
     return True
 
 
