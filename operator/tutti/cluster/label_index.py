@@ -63,6 +63,7 @@ class NamespaceIndex:
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""
         if self._namespaces.pop(name, None) is not None:
+            self._asked_in_vain.add(name)
             self.version += 1
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:

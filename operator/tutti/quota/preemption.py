@@ -14,8 +14,9 @@ quota, or, where it would borrow, below the nominal quota and the borrowing limi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -110,19 +111,35 @@ class PreemptionReach:
 
     snapshot: Snapshot
     _borrowing: dict[str, list[str]] = field(default_factory=dict)
+    _others: dict[str, tuple[float, Mapping[int, float]]] = field(default_factory=dict)
 
     def before_whom(self, claimant: Claimant) -> float:
         """Return before when a claimant has to have come to have any; infinite: any time will do; Unix seconds."""
-        queue, priority, cross_queue_priority = claimant
-        policy = self.snapshot.policy(queue)
-        if policy.reclaim is Preemptible.NEVER:
+        reclaim = self.snapshot.policy(claimant.queue).reclaim
+        if reclaim is Preemptible.NEVER:
             return -math.inf
-        demand = Demand(queue, {}, frozenset(), priority, cross_queue_priority=cross_queue_priority)
-        others = [one for one in self._borrowers(queue) if one != queue]
-        if len(others) > _MOST_BORROWERS:
+        lowest, newest = self._holding(claimant.queue)
+        if lowest < claimant.cross_queue_priority or (reclaim is Preemptible.ANY and newest):
             return math.inf
-        named = (self.snapshot.allowed(policy.reclaim, demand, one) for one in others)
-        return max((_newest(policy.reclaim, demand, some) for some in named), default=-math.inf)
+        if reclaim is Preemptible.LOWER_PRIORITY:
+            return -math.inf
+        return newest.get(claimant.cross_queue_priority, -math.inf)
+
+    def _holding(self, queue: str) -> tuple[float, Mapping[int, float]]:
+        """Return of those that hold quota in other queues that borrow the lowest priority, and when the newest came.
+
+        Priorities are those among all queues; that of whom nobody looks at, since too many borrow, is minus infinity.
+        """
+        known = self._others.get(queue)
+        if known is None:
+            others = [one for one in self._borrowers(queue) if one != queue]
+            newest: dict[int, float] = {}
+            for one in chain.from_iterable(map(self.snapshot.holders, others[:_MOST_BORROWERS])):
+                priority = priority_in(one, across_queues=True)
+                newest[priority] = max(newest.get(priority, -math.inf), one.queued_at)
+            lowest = -math.inf if len(others) > _MOST_BORROWERS else min(newest, default=math.inf)
+            known = self._others[queue] = lowest, newest
+        return known
 
     def _borrowers(self, queue: str) -> list[str]:
         """Return the queues in the tree of a queue that use more than their own of anything."""
@@ -132,17 +149,6 @@ class PreemptionReach:
             found = [leaf.name for leaf in root.leaves() if leaf.borrows_any(leaf.usage)]
             self._borrowing[root.name] = found
         return found
-
-
-def _newest(who: Preemptible, demand: Demand, others: Iterable[AdmittedWorkload]) -> float:
-    """Return when the newest of some holders of other queues came whom a policy names; infinite: of any age."""
-    newest = -math.inf
-    for one in others:
-        equal = priority_in(one, across_queues=True) == priority_in(demand, across_queues=True)
-        if not equal or who is not Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY:
-            return math.inf
-        newest = max(newest, one.queued_at)
-    return newest
 
 
 class PreemptionOracle(msgspec.Struct, frozen=True):

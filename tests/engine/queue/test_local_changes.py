@@ -98,3 +98,50 @@ def test_where_past_use_counts_a_weight_is_everybodys():
     world = busy(admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"})
     world.object("LocalQueue", "queue", {"clusterQueue": "cq", "fairSharing": {"weight": "3"}})
     assert tried(world) >= WAITING
+
+
+def test_a_namespace_that_is_made_wakes_nobody_who_lacks_nodes():
+    world = busy()
+    label(world, "new", team="a")
+    assert tried(world) == 0
+
+
+def planned() -> World:
+    """A head that is promised the node when what runs in `other` ends, which nobody but its LocalQueue tells."""
+    world = World(namespaces=("default", "other"))
+    world.flavor()
+    world.queue("cq", 100, backfill="Reserved")
+    most(world, "queue", 10_000, "other")
+    most(world, "slow", 5000, "default")
+    world.node("n0", gpus=8)
+    world.pod("runs", gpus=4, queue="queue", namespace="other")
+    world.run()
+    world.pod("head", gpus=8, queue="queue")
+    world.run()
+    return world
+
+
+def most(world: World, name: str, seconds: int, namespace: str) -> None:
+    world.object("LocalQueue", name, {"clusterQueue": "cq", "defaultMaximumExecutionTimeSeconds": seconds}, namespace)
+
+
+def test_a_head_is_not_delayed_by_a_plan_from_before_a_local_queue_changed():
+    world = planned()
+    most(world, "queue", 1000, "other")
+    world.run()
+    world.now += 1
+    world.pod("later", gpus=2, queue="slow")
+    world.run()
+    assert world.where("later") == {}
+
+
+def test_who_would_have_delayed_a_head_starts_once_it_would_start_later_anyway():
+    world = planned()
+    most(world, "queue", 1000, "other")
+    world.run()
+    world.now += 1
+    world.pod("later", gpus=2, queue="slow")
+    world.run()
+    most(world, "queue", 10_000, "other")
+    world.run()
+    assert world.where("later") == {"later": "n0"}

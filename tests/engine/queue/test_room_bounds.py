@@ -19,7 +19,7 @@ from tutti.api.core import (
 )
 from tutti.api.selectors import LabelSelectorRequirement
 from tutti.engine.records.decisions import Bind, Evict
-from tutti.engine.records.observations import NamespaceSeen
+from tutti.engine.records.observations import NamespaceGone, NamespaceSeen
 
 
 def full(nodes: int = 3, *, queue: str = "") -> World:
@@ -193,14 +193,14 @@ def test_who_waits_for_others_to_come_has_nobody_else_tried_when_they_do():
     assert world.where("near") == {"near": "n0"}
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_who_was_kept_off_by_pods_of_a_namespace_is_tried_when_that_is_labelled_otherwise(known):
+@pytest.mark.parametrize("seen", ["late", "before", "before, and gone since"])
+def test_who_was_kept_off_by_pods_of_a_namespace_is_tried_when_that_is_labelled_otherwise(seen):
     def label(name, **labels):
         world.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels=labels))))
 
     world = World(namespaces=("default",))
     world.node("n0", labels={"zone": "z"})
-    if known:
+    if seen != "late":
         label("rival", team="a")
     selector = LabelSelector(match_expressions=[LabelSelectorRequirement("team", "NotIn", ["b"])])
     term = PodAffinityTerm("zone", LabelSelector({"app": "x"}), namespace_selector=selector)
@@ -210,6 +210,8 @@ def test_who_was_kept_off_by_pods_of_a_namespace_is_tried_when_that_is_labelled_
     world.put(replaced(pod, spec=spec))
     world.run()
     assert world.where("waits") == {}
+    if seen == "before, and gone since":
+        world.tell(NamespaceGone("rival"))
     label("rival", team="b")
     world.run()
     assert world.where("waits") == {"waits": "n0"}
@@ -317,6 +319,78 @@ def test_who_may_take_out_others_in_another_flavor_is_tried_when_there_is_quota_
     world.run()
 
     assert [one.name for one in world.log if isinstance(one, Evict)] == ["low"]
+
+
+LOW = {"scheduling.tutti.dev/priority-class": "low"}
+
+
+def mixed_gang() -> World:
+    """A gang that is less important than one that waits, of which an important member spares the other."""
+    world = World()
+    world.put_object("WorkloadPriorityClass", {"metadata": {"name": "low", "uid": "u"}, "value": -5})
+    for name, gpus in (("n", 8), ("m", 2), ("k", 1)):
+        world.node(name, gpus=gpus)
+    world.pod("elsewhere", gpus=1, node="k")
+    return world
+
+
+def evicted(world: World) -> list[str]:
+    return sorted(one.name for one in world.log if isinstance(one, Evict))
+
+
+def test_the_rest_of_a_gang_may_go_once_its_important_member_has_ended():
+    world = mixed_gang()
+    world.pod_group("g", 2)
+    world.pod("g-0", group="g", gpus=8, priority=-5, labels=LOW)
+    world.pod("g-1", group="g", gpus=2, priority=5, labels=LOW)
+    world.run()
+    world.pod("waits", gpus=8)
+    world.run()
+    assert evicted(world) == []
+    world.finish("g-1")
+    world.run()
+    assert evicted(world) == ["g-0"]
+
+
+def test_a_member_may_go_that_its_gang_has_come_to_do_without():
+    world = mixed_gang()
+    world.pod_group("g", 2)
+    world.pod("g-1", group="g", gpus=1, priority=5, labels=LOW)
+    world.pod("g-2", group="g", gpus=8, priority=-5, labels=LOW)
+    world.run()
+    world.pod("waits", gpus=8)
+    world.run()
+    assert evicted(world) == []
+    world.pod("g-0", group="g", gpus=1, priority=5, labels=LOW)
+    world.run()
+    world.finish("elsewhere")
+    world.run()
+    told = evicted(world)
+    world.flavor("unheard-of")
+    world.run()
+    assert told == evicted(world)
+
+
+def test_members_that_may_go_one_by_one_once_they_run_do():
+    world = mixed_gang()
+    world.pod_group("g", 2, disruptionMode="Pod")
+    world.pod("g-0", group="g", gpus=8, priority=-5, labels=LOW)
+    world.pod("g-1", group="g", gpus=2, priority=5, labels=LOW)
+    world.hold_binds = True
+    world.run()
+    world.pod("waits", gpus=8)
+    world.run()
+    assert evicted(world) == []
+    world.hold_binds = False
+    for bind in list(world.pending_binds):
+        world.answer(bind)
+    world.run()
+    world.finish("elsewhere")
+    world.run()
+    told = evicted(world)
+    world.flavor("unheard-of")
+    world.run()
+    assert told == evicted(world)
 
 
 def test_one_who_has_waited_for_longer_is_tried_in_the_place_of_his_like():

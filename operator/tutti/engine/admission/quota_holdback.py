@@ -144,8 +144,7 @@ def is_held_back(state: AdmissionState, entry: QueueEntry, wanted: Usage) -> boo
     queue = entry.queue
     if queue is None or not state.quota_holdbacks.of:
         return False
-    node = state.ledger.tree.queues[queue.name]
-    away = max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
+    away = _away(state.ledger.tree.queues[queue.name], wanted)
     return refused_by_holdback(state, entry.workload, queue, wanted, away=away) is not None
 
 

@@ -120,7 +120,6 @@ def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> Non
     meta = seen.namespace.metadata
     if state.catalog.put_namespace(seen.namespace):
         state.stale_namespaces[meta.name] = None
-    if state.cluster.nodes.namespaces.namespace_labels(meta.name) != meta.labels:
         state.throttles.namespace_changed()
     state.cluster.put_namespace(meta.name, meta.labels)
 
@@ -311,7 +310,7 @@ def _reread(state: IngestState, kind: str, namespace: str) -> None:
         state.stale = True
         return
     state.stale_namespaces[namespace] = None
-    if state.catalog.by_past_use:
+    if state.catalog.by_past_use or state.catalog.reserving:
         state.catalog.version += 1  # whoever waits is looked at again
 
 

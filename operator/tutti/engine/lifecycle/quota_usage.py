@@ -12,7 +12,7 @@ tells it itself (by its admission annotation), which a tenant may write over; ho
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -222,11 +222,26 @@ def note_exposure(state: LifecycleState, workload: Workload) -> None:
     found = state.catalog.get(PodGroup, *workload.key[1:]) if workload.key[0] == "PodGroup" else None
     mode = found.spec.disruption_mode if found is not None else ""
     movable = None if found is None else says_movable(found.metadata.annotations)
-    exposure = workload.priority, workload.queue, mode, movable, [group.min_count for group in workload.groups.values()]
+    needed = [group.min_count for group in workload.groups.values()]
+    exposure = workload.priority, workload.queue, mode, movable, needed, _apart(workload)
     before, workload.exposure = workload.exposure, exposure
     if before is not None and before != exposure and workload.phase in ADMITTED:
         kept = (hold.node for group in workload.groups.values() for hold in group.holds)
         state.cluster.note_exposed(chain((member.pod.place for member in workload.members()), kept))
+
+
+def _apart(workload: Workload) -> Hashable:
+    """Return what decides which pods of a gang whose priorities differ may be taken out: the highest spares the rest.
+
+    None for a gang of one priority: whoever is above it may take out the whole of it, if not some of it.
+    """
+    if workload.key[0] == "Pod":
+        return None
+    placed = [member.pod for member in workload.members() if member.pod.place]
+    priorities = {pod.priority for pod in placed}
+    if min(priorities, default=0) == max(priorities, default=0):
+        return None
+    return workload.phase, frozenset((pod.key, pod.started, pod.deleting) for pod in placed)
 
 
 def holder_of(state: LifecycleState, workload: Workload, usage: Usage) -> AdmittedWorkload:

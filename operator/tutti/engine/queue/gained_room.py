@@ -20,8 +20,9 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.queue import QueueState
 from tutti.engine.records.queue_entries import EquivalenceClass
+from tutti.quota.policy import allows
 from tutti.quota.preemption import Claimant
-from tutti.quota.snapshot import Demand
+from tutti.quota.snapshot import AdmittedWorkload, Demand
 
 NOBODY_BELOW: Final = np.iinfo(np.int64).min
 """The priority of those who take out nobody."""
@@ -123,14 +124,18 @@ class GainedRoom:
         preemptors: Mapping[TakesOut, Preemptors],
     ) -> None:
         """Count those anew who may take out somebody on nodes that have changed, or have not been asked about yet."""
-        some = _PodsThere.on(state, self.rows, changed)
+        by_quota = any(takes.claimant is not None for takes in preemptors)
+        some = _PodsThere.on(state, self.rows, changed, by_quota=by_quota)
         every: _PodsThere | None = None
         for takes, group in preemptors.items():
             there, number = some, group.number
             if number not in self._known:
                 self._known.add(number)
-                there = every = every or _PodsThere.on(state, self.rows, np.arange(len(self.rows)))
-            going, left = there.going(state, takes, group), self._left.get(number)
+                there = every = every or _PodsThere.on(state, self.rows, np.arange(len(self.rows)), by_quota=by_quota)
+            left = self._left.get(number)
+            if left is None and not there.may_concern(takes):
+                continue
+            going = there.going(state, takes, group)
             if left is None and not (going.any() or there.is_kept(takes)):
                 continue
             mine = np.flatnonzero(numbers == number)
@@ -165,6 +170,9 @@ class _PodsThere:
         place: int64[pods]: on which of the nodes each of them is.
         priority: int64[pods].
         kept: For pods of which class room is kept on which of the nodes.
+        holders: As whom each of them holds quota; None where it holds none.
+        lowest: The lowest of their priorities.
+        queues: Whose quota they hold.
     """
 
     nodes: NDArray[np.intp]
@@ -172,18 +180,37 @@ class _PodsThere:
     place: NDArray[np.intp]
     priority: NDArray[np.int64]
     kept: Sequence[tuple[int, PodClass]]
-    _names: list[str] = field(default_factory=list)
+    holders: Sequence[AdmittedWorkload | None]
+    lowest: int
+    queues: frozenset[str]
 
     @classmethod
-    def on(cls, state: QueueState, rows: NDArray[np.intp], nodes: NDArray[np.intp]) -> _PodsThere:
-        """Find those on some of the nodes; `rows` has the row of each node."""
+    def on(cls, state: QueueState, rows: NDArray[np.intp], nodes: NDArray[np.intp], *, by_quota: bool) -> _PodsThere:
+        """Find those on some of the nodes.
+
+        Args:
+            state: As it is.
+            rows: The row of each node.
+            nodes: Which of these.
+            by_quota: Whether it matters as whom they hold quota.
+        """
         cluster, names = state.cluster, state.cluster.nodes.names
         named = [(place, names[row]) for place, row in enumerate(rows[nodes].tolist())]
         found = [(place, pod) for place, name in named for pod in cluster.on_node(name) if pod.slot >= 0]
         kept = [(place, pod_class) for place, name in named for pod_class in cluster.held.on_node(name)]
         places = np.array([place for place, _ in found], dtype=np.intp)
         priority = np.array([pod.priority for _, pod in found], dtype=np.int64)
-        return cls(nodes, [pod for _, pod in found], places, priority, kept)
+        pods = [pod for _, pod in found]
+        holders = [_holder(state, pod) if by_quota else None for pod in pods]
+        queues = frozenset(one.queue for one in holders if one is not None)
+        lowest = int(priority.min(initial=np.iinfo(np.int64).max))
+        return cls(nodes, pods, places, priority, kept, holders, lowest, queues)
+
+    def may_concern(self, takes: TakesOut) -> bool:
+        """Whether such preemptors may have any of what others have there."""
+        if takes.above > self.lowest or self.is_kept(takes):
+            return True
+        return takes.claimant is not None and takes.claimant.queue in self.queues
 
     def is_kept(self, takes: TakesOut) -> bool:
         """Whether room is kept there that such preemptors might have."""
@@ -192,17 +219,12 @@ class _PodsThere:
     def going(self, state: QueueState, takes: TakesOut, group: Preemptors) -> NDArray[np.bool_]:
         """Return bool[pods]: who may be taken out by some preemptors."""
         below = self.priority < takes.above
-        if takes.claimant is None or not self.pods:
+        if takes.claimant is None or takes.claimant.queue not in self.queues:
             return below
-        (queue, priority, _), snapshot = takes.claimant, state.ledger.snapshot
-        demand = Demand(queue, {}, frozenset(), priority, group.first)
-        named = {one.name for one in snapshot.allowed(snapshot.policy(queue).within, demand, queue)}
-        if not named:
-            return below
-        if not self._names:
-            homes = (state.pod_group_of.get(pod.key) for pod in self.pods)
-            self._names.extend("" if home is None else state.workloads[home[0]].name for home in homes)
-        return below | np.fromiter((name in named for name in self._names), dtype=np.bool_, count=len(below))
+        queue, priority, _ = takes.claimant
+        who, demand = state.ledger.snapshot.policy(queue).within, Demand(queue, {}, frozenset(), priority, group.first)
+        named = (one is not None and one.queue == queue and allows(who, demand, one) for one in self.holders)
+        return below | np.fromiter(named, dtype=np.bool_, count=len(below))
 
     def given_up(self, state: QueueState, takes: TakesOut, going: NDArray[np.bool_], width: int) -> NDArray[np.int64]:
         """Return int64[nodes, width]: what such preemptors may have of each resource.
@@ -220,6 +242,15 @@ class _PodsThere:
         for place, pod_class in self.kept if self.is_kept(takes) else ():
             found[place] += nodes.vector(pod_class.requests)[:width]
         return found
+
+
+def _holder(state: QueueState, pod: PodRecord) -> AdmittedWorkload | None:
+    """Return as whom a pod holds quota, as far as a policy goes by that; None where it holds none."""
+    home = state.pod_group_of.get(pod.key)
+    if home is None:
+        return None
+    found = state.workloads[home[0]]
+    return AdmittedWorkload(found.name, found.cluster_queue, {}, found.priority, found.queued_at)
 
 
 def _free_on(state: QueueState, rows: NDArray[np.intp], width: int) -> NDArray[np.int64]:
