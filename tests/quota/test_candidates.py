@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.quota.trees import contests, unhurried
 from tutti.quota.fair_reclaim import fair_candidates
 from tutti.quota.policy import Preemptible, PreemptionPolicy, allows
-from tutti.quota.preemption import Claimant, PreemptionReach, PreemptionRules
+from tutti.quota.preemption import PreemptionReach, PreemptionRules, Preemptor
 from tutti.quota.reclaim import (
     PreemptionReason,
     PreemptionVariant,
@@ -227,7 +227,7 @@ def test_those_in_one_rank_stay_in_the_order_they_came():
 def test_nobody_has_candidates_in_other_queues_who_reaches_nobody(contest):
     snapshot, demand = contest
     across = demand.priority if demand.cross_queue_priority is None else demand.cross_queue_priority
-    before = PreemptionReach(snapshot).before_whom(Claimant(demand.queue, demand.priority, across))
+    before = PreemptionReach(snapshot).before_whom(Preemptor(demand.queue, demand.priority, across))
     for rules in (PreemptionRules(), PreemptionRules(fair=True)):
         found = [*rules.candidates(snapshot, demand), *rules.within_reach(snapshot, [demand])]
         assert demand.queued_at < before or all(one.queue == demand.queue for one in found)
@@ -254,4 +254,4 @@ def test_whom_a_claimant_reaches(holder, within, reclaim, priority, queued_at, r
     policy = PreemptionPolicy(Preemptible(within), Preemptible(reclaim))
     snapshot = Snapshot(QuotaTree(queues, {"all": ("", {})}), {"mine": policy})
     snapshot.add(holder)
-    assert (queued_at < PreemptionReach(snapshot).before_whom(Claimant("mine", priority, priority))) is reaches
+    assert (queued_at < PreemptionReach(snapshot).before_whom(Preemptor("mine", priority, priority))) is reaches

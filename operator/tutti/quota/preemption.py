@@ -89,7 +89,7 @@ class PreemptionRules:
         return has_candidates(snapshot, demand)
 
 
-class Claimant(NamedTuple):
+class Preemptor(NamedTuple):
     """Who would preempt, whatever it asks for: some ClusterQueue with a priority, in it and among all queues."""
 
     queue: str
@@ -103,7 +103,7 @@ _MOST_BORROWERS = 16
 
 @dataclass(frozen=True, slots=True)
 class PreemptionReach:
-    """Whether claimants may have candidates in other queues as things are; who borrows is found once for a whole tree.
+    """Whether preemptors may have candidates in other queues as things are; who borrows is found once for a whole tree.
 
     It errs to one side: nobody has candidates there of whom this says that there are none, whatever is contested,
     protected or not, and by the classical rules as well as by fair shares.
@@ -113,17 +113,17 @@ class PreemptionReach:
     _borrowing: dict[str, list[str]] = field(default_factory=dict)
     _others: dict[str, tuple[float, Mapping[int, float]]] = field(default_factory=dict)
 
-    def before_whom(self, claimant: Claimant) -> float:
-        """Return before when a claimant has to have come to have any; infinite: any time will do; Unix seconds."""
-        reclaim = self.snapshot.policy(claimant.queue).reclaim
+    def before_whom(self, preemptor: Preemptor) -> float:
+        """Return before when a preemptor has to have come to have any; infinite: any time will do; Unix seconds."""
+        reclaim = self.snapshot.policy(preemptor.queue).reclaim
         if reclaim is Preemptible.NEVER:
             return -math.inf
-        lowest, newest = self._holding(claimant.queue)
-        if lowest < claimant.cross_queue_priority or (reclaim is Preemptible.ANY and newest):
+        lowest, newest = self._holding(preemptor.queue)
+        if lowest < preemptor.cross_queue_priority or (reclaim is Preemptible.ANY and newest):
             return math.inf
         if reclaim is Preemptible.LOWER_PRIORITY:
             return -math.inf
-        return newest.get(claimant.cross_queue_priority, -math.inf)
+        return newest.get(preemptor.cross_queue_priority, -math.inf)
 
     def _holding(self, queue: str) -> tuple[float, Mapping[int, float]]:
         """Return of those that hold quota in other queues that borrow the lowest priority, and when the newest came.

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.queue.gained_room import NOBODY_BELOW, GainedRoom, Preemptors, TakesOut
-from tutti.quota.preemption import Claimant
+from tutti.engine.queue.gained_room import NOBODY_BELOW, EqualPreemptors, GainedRoom, TakesOut
+from tutti.quota.preemption import Preemptor
 
 
 def naive(world: World, rows, asks, numbers, preemptors) -> list[bool]:
@@ -25,9 +25,9 @@ def naive(world: World, rows, asks, numbers, preemptors) -> list[bool]:
             left = nodes.allocatable[row] - nodes.requested[row]
             for pod in state.cluster.on_node(nodes.names[row]):
                 workload = state.workloads[state.pod_group_of[pod.key][0]]
-                own = takes.claimant is not None and workload.cluster_queue == takes.claimant.queue
-                newer = own and workload.priority == takes.claimant.priority and workload.queued_at > oldest
-                below = own and workload.priority < takes.claimant.priority
+                own = takes.preemptor is not None and workload.cluster_queue == takes.preemptor.queue
+                newer = own and workload.priority == takes.preemptor.priority and workload.queued_at > oldest
+                below = own and workload.priority < takes.preemptor.priority
                 if pod.priority < takes.above or newer or below:
                     left = left + nodes.vector(pod.held)
             for pod_class in state.cluster.held.on_node(nodes.names[row]) if takes.above > NOBODY_BELOW else ():
@@ -54,16 +54,16 @@ def test_what_is_followed_is_what_a_fresh_look_finds(seed):
         TakesOut(),
         TakesOut(0),
         TakesOut(5),
-        TakesOut(0, Claimant("one", 0, 0)),
-        TakesOut(0, Claimant("two", 2, 2)),
+        TakesOut(0, Preemptor("one", 0, 0)),
+        TakesOut(0, Preemptor("two", 2, 2)),
     ]
-    preemptors: dict[TakesOut, Preemptors] = {}
+    preemptors: dict[TakesOut, EqualPreemptors] = {}
     asks = np.zeros((0, state.cluster.nodes.allocatable.shape[1]), dtype=np.int64)
     numbers = np.zeros(0, dtype=np.int64)
     for step in range(12):
         for _ in range(draw.randint(0, 3)):
             which = draw.randrange(len(takes))
-            group = preemptors.setdefault(takes[which], Preemptors(which))
+            group = preemptors.setdefault(takes[which], EqualPreemptors(which))
             if group.first == math.inf:
                 group.first = world.now - draw.choice([-5, 5])
             amounts = {"nvidia.com/gpu": draw.randint(1, 8), "cpu": draw.randint(1, 9) * 1000}

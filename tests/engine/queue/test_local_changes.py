@@ -121,27 +121,28 @@ def planned() -> World:
     return world
 
 
+def replanned() -> World:
+    """The same; what runs turns out to end soon, and somebody comes who would run for longer."""
+    world = planned()
+    most(world, "queue", 1000, "other")
+    world.run()
+    world.now += 1
+    world.pod("later", gpus=2, queue="slow")
+    world.run()
+    return world
+
+
 def most(world: World, name: str, seconds: int, namespace: str) -> None:
     world.object("LocalQueue", name, {"clusterQueue": "cq", "defaultMaximumExecutionTimeSeconds": seconds}, namespace)
 
 
 def test_a_head_is_not_delayed_by_a_plan_from_before_a_local_queue_changed():
-    world = planned()
-    most(world, "queue", 1000, "other")
-    world.run()
-    world.now += 1
-    world.pod("later", gpus=2, queue="slow")
-    world.run()
+    world = replanned()
     assert world.where("later") == {}
 
 
 def test_who_would_have_delayed_a_head_starts_once_it_would_start_later_anyway():
-    world = planned()
-    most(world, "queue", 1000, "other")
-    world.run()
-    world.now += 1
-    world.pod("later", gpus=2, queue="slow")
-    world.run()
+    world = replanned()
     most(world, "queue", 10_000, "other")
     world.run()
     assert world.where("later") == {"later": "n0"}

@@ -21,7 +21,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.queue import QueueState
 from tutti.engine.records.queue_entries import EquivalenceClass
 from tutti.quota.policy import allows
-from tutti.quota.preemption import Claimant
+from tutti.quota.preemption import Preemptor
 from tutti.quota.snapshot import AdmittedWorkload, Demand
 
 NOBODY_BELOW: Final = np.iinfo(np.int64).min
@@ -36,18 +36,18 @@ class TakesOut(NamedTuple):
 
     Attributes:
         above: Pods of a priority below that; `NOBODY_BELOW`: none.
-        claimant: And whom the policy of its queue names by that; None: nobody.
+        preemptor: And whom the policy of its queue names by that; None: nobody.
         by_quota: Whether more quota may give it more of them: by a flavor in whose nodes they are, or since it would
             not borrow then, who is entitled to what it takes.
     """
 
     above: int = NOBODY_BELOW
-    claimant: Claimant | None = None
+    preemptor: Preemptor | None = None
     by_quota: bool = False
 
 
 @dataclass(slots=True)
-class Preemptors:
+class EqualPreemptors:
     """The classes of those who may take out the same.
 
     Attributes:
@@ -91,7 +91,7 @@ class GainedRoom:
         state: QueueState,
         asks: NDArray[np.int64],
         numbers: NDArray[np.int64],
-        preemptors: Mapping[TakesOut, Preemptors],
+        preemptors: Mapping[TakesOut, EqualPreemptors],
     ) -> NDArray[np.bool_]:
         """Return bool[pods]: whether each fits on one of the nodes at least.
 
@@ -121,10 +121,10 @@ class GainedRoom:
         changed: NDArray[np.intp],
         asks: NDArray[np.int64],
         numbers: NDArray[np.int64],
-        preemptors: Mapping[TakesOut, Preemptors],
+        preemptors: Mapping[TakesOut, EqualPreemptors],
     ) -> None:
         """Count those anew who may take out somebody on nodes that have changed, or have not been asked about yet."""
-        by_quota = any(takes.claimant is not None for takes in preemptors)
+        by_quota = any(takes.preemptor is not None for takes in preemptors)
         some = _PodsThere.on(state, self.rows, changed, by_quota=by_quota)
         every: _PodsThere | None = None
         for takes, group in preemptors.items():
@@ -210,18 +210,18 @@ class _PodsThere:
         """Whether such preemptors may have any of what others have there."""
         if takes.above > self.lowest or self.is_kept(takes):
             return True
-        return takes.claimant is not None and takes.claimant.queue in self.queues
+        return takes.preemptor is not None and takes.preemptor.queue in self.queues
 
     def is_kept(self, takes: TakesOut) -> bool:
         """Whether room is kept there that such preemptors might have."""
         return bool(self.kept) and takes.above > NOBODY_BELOW
 
-    def going(self, state: QueueState, takes: TakesOut, group: Preemptors) -> NDArray[np.bool_]:
+    def going(self, state: QueueState, takes: TakesOut, group: EqualPreemptors) -> NDArray[np.bool_]:
         """Return bool[pods]: who may be taken out by some preemptors."""
         below = self.priority < takes.above
-        if takes.claimant is None or takes.claimant.queue not in self.queues:
+        if takes.preemptor is None or takes.preemptor.queue not in self.queues:
             return below
-        queue, priority, _ = takes.claimant
+        queue, priority, _ = takes.preemptor
         who, demand = state.ledger.snapshot.policy(queue).within, Demand(queue, {}, frozenset(), priority, group.first)
         named = (one is not None and one.queue == queue and allows(who, demand, one) for one in self.holders)
         return below | np.fromiter(named, dtype=np.bool_, count=len(below))

@@ -30,12 +30,12 @@ from tutti.engine.preemption.lower_priority import is_anybody_below
 from tutti.engine.preemption.nominated_room import would_borrow
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.equivalence import holds_something
-from tutti.engine.queue.gained_room import GainedRoom, Preemptors, TakesOut
+from tutti.engine.queue.gained_room import EqualPreemptors, GainedRoom, TakesOut
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Phase
 from tutti.quota.policy import NOBODY
-from tutti.quota.preemption import Claimant, PreemptionReach
+from tutti.quota.preemption import PreemptionReach, Preemptor
 
 _OWN_NODE: Final = (
     Feature.ANY
@@ -83,13 +83,13 @@ def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut
     above = by_priority.priority_of(state, workload, needs)
     if queue is None:
         return TakesOut(above)
-    claimant = None
+    preemptor = None
     if queue.policy != NOBODY:
         priority = workload.preemption_priority
-        claimant = Claimant(queue.name, priority, queue.cross_queue_priority(priority))
+        preemptor = Preemptor(queue.name, priority, queue.cross_queue_priority(priority))
     gains = any(len(group.flavors) > 1 for group in queue.groups) or would_borrow(state, queue, needs)
-    by_quota = gains and (claimant is not None or is_anybody_below(state, above))
-    return TakesOut(above, claimant, by_quota)
+    by_quota = gains and (preemptor is not None or is_anybody_below(state, above))
+    return TakesOut(above, preemptor, by_quota)
 
 
 def each_fits(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
@@ -115,7 +115,7 @@ class RoomBounds:
         self._free: list[int] = []
         self._asks = np.zeros((16, 1), dtype=np.int64, order="F")
         self._takes: dict[EquivalenceClass, TakesOut] = {}
-        self._preemptors: dict[TakesOut, Preemptors] = {}
+        self._preemptors: dict[TakesOut, EqualPreemptors] = {}
         self._numbers = np.full(16, -1, dtype=np.int64)
         self._last_number = 0
         self._fitting: frozenset[EquivalenceClass] = frozenset()
@@ -171,7 +171,7 @@ class RoomBounds:
 
     def _note(self, equals: EquivalenceClass, queued_at: float) -> None:
         takes = self._takes[equals]
-        if self._preemptors[takes].note(equals, queued_at) and takes.claimant is not None:
+        if self._preemptors[takes].note(equals, queued_at) and takes.preemptor is not None:
             self._gained = GainedRoom(self._gained.rows)  # he may take out others there
 
     def helped(
@@ -199,7 +199,7 @@ class RoomBounds:
 
     def roots(self) -> Iterator[str]:
         """Yield the trees of those who may take out workloads of other queues, if any of these borrow."""
-        named = (group for takes, group in self._preemptors.items() if takes.claimant is not None)
+        named = (group for takes, group in self._preemptors.items() if takes.preemptor is not None)
         return (next(iter(group.oldest)).root for group in named)
 
     def fitting(self, state: QueueState) -> Collection[EquivalenceClass]:
@@ -222,8 +222,8 @@ class RoomBounds:
         """Yield those for whom the policy of their queue names anybody in another one."""
         reach = PreemptionReach(state.ledger.snapshot)
         for takes, group in self._preemptors.items():
-            if takes.claimant is not None:
-                before = reach.before_whom(takes.claimant)
+            if takes.preemptor is not None:
+                before = reach.before_whom(takes.preemptor)
                 yield from (equals for equals, oldest in group.oldest.items() if oldest < before)
 
     def _classes_of(self, chosen: NDArray[np.bool_]) -> list[EquivalenceClass]:
@@ -237,12 +237,12 @@ class RoomBounds:
         count = len(self._of)
         return self._gained.fits(state, self._asks[:count, :width], self._numbers[:count], self._preemptors)
 
-    def _group(self, takes: TakesOut) -> Preemptors:
+    def _group(self, takes: TakesOut) -> EqualPreemptors:
         """Return those who may take out the same, begun where nobody has yet."""
         found = self._preemptors.get(takes)
         if found is None:
             self._last_number += 1
-            found = self._preemptors[takes] = Preemptors(self._last_number)
+            found = self._preemptors[takes] = EqualPreemptors(self._last_number)
         return found
 
     def _leave_out_gone(self) -> None:
