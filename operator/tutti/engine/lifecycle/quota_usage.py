@@ -235,11 +235,10 @@ def _apart(workload: Workload) -> Hashable:
 
     None for a gang of one priority: whoever is above it may take out the whole of it, if not some of it.
     """
-    if workload.key[0] == "Pod":
+    if workload.key[0] == "Pod" or workload.phase not in ADMITTED:
         return None
     placed = [member.pod for member in workload.members() if member.pod.place]
-    priorities = {pod.priority for pod in placed}
-    if min(priorities, default=0) == max(priorities, default=0):
+    if not placed or all(pod.priority == placed[0].priority for pod in placed):
         return None
     return workload.phase, frozenset((pod.key, pod.started, pod.deleting) for pod in placed)
 
