@@ -448,3 +448,22 @@ def test_gangs_of_one_queue_that_wait_in_vain_keep_nobody_else_from_being_looked
         world.run()
 
     assert world.where("good") in ({"good-0": "a"}, {"good-0": "b"})
+
+
+def test_what_others_victims_still_use_is_not_taken_from_where_somebody_is_moved():
+    """A third one would fit beside both once those victims are gone; until then the moved one has no other place."""
+    world = two_nodes()
+    settle(world, "on-a", "a", gpus=2, annotations=YES)
+    settle(world, "low", "b", gpus=6, annotations=NO, priority=-10)
+    world.hold_evictions = True
+    big(world)
+    assert evicted(world) == ["on-a"]
+    world.gang("next", 1, gpus=4, queue="queue")
+    world.run()
+    assert evicted(world) == ["on-a", "low"]
+
+    world.now += 1
+    world.pod("third", gpus=2, queue="queue", preempts=False)
+    world.run()
+
+    assert world.where("third") == {}

@@ -93,6 +93,10 @@ class NominatedColumns:
             return None
         at = np.searchsorted(rows, self._spot_row).clip(max=len(rows) - 1)
         there = (rows[at] == self._spot_row) & (self._spot_waits > 0) & (self._place[self._spot_of] >= 0)
+        if self._spot_moves.any():  # who is moved goes where there is room, unless others of his plan leave that
+            count = len(cluster.nodes)
+            left = self._victim_of[mine] * count + cluster.pod_columns.row[self._slot[mine]]
+            there &= (self._spot_moves == 0) | np.isin(self._spot_of * count + self._spot_row, left)
         if not there.any():
             return None
         wanted, used = _amounts(self._wanting, cluster), _amounts(self._leaving, cluster)
