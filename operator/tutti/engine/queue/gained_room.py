@@ -138,17 +138,11 @@ class GainedRoom:
             going = there.going(state, takes, group)
             if left is None and not (going.any() or there.is_kept(takes)):
                 continue
-            mine = np.flatnonzero(numbers == number)
-            if left is None:
-                left, before = self._free.copy(), None
-            else:
-                before = left[there.nodes]
+            if left is None:  # until now they were counted by what is free, like all others
+                left = self._left[number] = self._free.copy()
+            mine, before = np.flatnonzero(numbers == number), left[there.nodes]
             left[there.nodes] = self._free[there.nodes] + there.given_up(state, takes, going, asks.shape[1])
-            self._left[number] = left
-            if before is None:
-                self._counts[mine] = _count(asks[mine], left)
-            elif len(before):
-                self._counts[mine] += _count(asks[mine], left[there.nodes]) - _count(asks[mine], before)
+            self._counts[mine] += _count(asks[mine], left[there.nodes]) - _count(asks[mine], before)
 
     def _compare_anew(self, asks: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
         """Compare pods with all nodes that have not been, or are others by now."""
