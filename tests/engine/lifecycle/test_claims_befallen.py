@@ -325,6 +325,28 @@ def test_a_claim_with_as_many_users_as_can_be_written_takes_no_more_and_says_so(
     assert "claim default/ours has 256 users" in world.why("Pod", "more").message
 
 
+def test_nobody_is_taken_out_for_a_pod_whose_claim_takes_no_more_users_and_it_starts_when_one_has_gone():
+    world = with_devices(nodes=1, gpus=8)
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("first", gpus=0, device_claims=("ours",))
+    world.pod("low", gpus=8)
+    world.run()
+    claim = world.devices.claim("ours")
+    users = [ClaimConsumer("", "pods", f"other-{number}", f"uid-other-{number}") for number in range(255)]
+    status = msgspec.structs.replace(claim.status, reserved_for=[*claim.status.reserved_for, *users])
+    world.devices.put(msgspec.structs.replace(claim, status=status))
+    world.pod("high", gpus=8, priority=1000, device_claims=("ours",))
+    world.until(600)
+    assert world.where() == {"first": "n0", "low": "n0"}
+    assert world.why("Pod", "high").gate == "Placement"
+
+    fewer = msgspec.structs.replace(claim.status, reserved_for=[*claim.status.reserved_for, *users[1:]])
+    world.devices.put(msgspec.structs.replace(claim, status=fewer))
+    world.until(60)
+    assert world.where() == {"first": "n0", "high": "n0"}
+    assert replays(world)
+
+
 def leaving(world: World, name: str) -> None:
     claim = world.devices.claim(name)
     meta = msgspec.structs.replace(claim.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))

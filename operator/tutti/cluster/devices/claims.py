@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from tutti.api.core import OwnerReference, Pod, PodSpec
 from tutti.api.devices import (
     IMPLICIT_RESOURCE,
+    MOST_CONSUMERS,
     AllocatedDevice,
     DeviceClass,
     ResourceClaim,
@@ -259,6 +260,10 @@ class ClaimBook:
             if use.template and not owned:
                 who = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.name} is the owner"
                 yield ClaimProblem(f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} ({who})")
+            if len(claim.status.reserved_for) >= MOST_CONSUMERS:
+                user = uid if group is None else group.uid
+                if all(one.uid != user for one in claim.status.reserved_for):
+                    yield ClaimProblem(f"claim {name} has {MOST_CONSUMERS} users, and no more can be written")
         for claim in self.claims_of(uses):
             if claim.status.allocation is None:
                 yield from self._unknown_classes(claim)
