@@ -36,9 +36,10 @@ from tutti.engine.lifecycle import (
     provisioning,
     quota_usage,
     scale_down,
+    worse_nodes,
 )
 from tutti.engine.lifecycle.losses import note_loss
-from tutti.engine.lifecycle.reservation import lost_node, node_leaves
+from tutti.engine.lifecycle.reservation import lost_node
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import LOCAL, SHARED
 from tutti.engine.records import observations
@@ -54,7 +55,6 @@ from tutti.engine.records.provisioning import (
     ProvisioningWritten,
 )
 from tutti.engine.records.workloads import FENCE
-from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
@@ -94,12 +94,11 @@ def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
 
 def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before, stayed = quota_usage.labels_of(state, name), not is_leaving(state.cluster.nodes, name)
+    before, offered = quota_usage.labels_of(state, name), worse_nodes.offer_of(state, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.pod_group_of:
             state.touch(state.pod_group_of[record.key][0])
-    if stayed and is_leaving(state.cluster.nodes, name):
-        node_leaves(state)
+    worse_nodes.node_changed(state, name, offered)
     quota_usage.node_relabelled(state, name, before)
 
 

@@ -23,9 +23,11 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Member, MemberGroup, PromisedReservation
+from tutti.engine.records.members import Charge, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
+from tutti.placement.plugins.node_state import is_closed
+from tutti.quota.flavors import where_of
 
 CLAIMS_NAMED = 3
 """How many of the claims that are waited for a message names."""
@@ -44,13 +46,6 @@ def give_back(state: LifecycleState, member: Member) -> None:
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
-
-
-def node_leaves(state: LifecycleState) -> None:
-    """Look again at all that is reserved: a node is being taken away."""
-    for workload in state.timers:
-        if workload.phase is Phase.RESERVED:
-            state.touch(workload.key)
 
 
 def lost_node(state: LifecycleState, stranded: Iterable[PodRecord]) -> None:
@@ -149,7 +144,7 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation still covers every required member.
 
     It does not where a member came that is not what was promised, or where a node has become too small meanwhile, or is
-    being taken away.
+    being taken away, or takes no such pods any more: it was cordoned, or has a taint that it had not.
     """
     for group in workload.groups.values():
         tally = group.counts()
@@ -159,14 +154,16 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
             return False
         if group.holds and tally.waiting > awaiting_claims(group):
             return False
-        reserved = [(hold.pod_class, hold.node) for hold in group.holds]
-        reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
+        reserved = [(hold.pod_class, hold.node, hold.charge) for hold in group.holds]
+        reserved += [(m.pod.pod_class, m.pod.assumed, m.charge) for m in group.members.values() if m.pod.assumed]
         of_class: dict[PodClass, list[str]] = {}
-        for pod_class, node in reserved:
+        for pod_class, node, _ in reserved:
             of_class.setdefault(pod_class, []).append(node)
         if any(_is_overfull(state, pod_class, where) for pod_class, where in of_class.items()):
             return False
-        if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node in reserved):
+        if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node, _ in reserved):
+            return False
+        if any(_is_closed(state, group, *one) for one in reserved):
             return False
     return True
 
@@ -314,6 +311,19 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, where: Sequence[str
         column = nodes.resource_index.column(one.resource)
         short[:, column] &= nodes.allocatable[rows, column] > 0
     return bool(short.any())
+
+
+def _is_closed(
+    state: LifecycleState, group: MemberGroup, pod_class: PodClass, node: str, charge: Charge | None
+) -> bool:
+    """Whether a node takes no new pods of a class any more, by what flavors and admission checks have them tolerate."""
+    nodes, flavors = state.cluster.nodes, state.catalog.flavors
+    row, tolerations = nodes.rows[node], pod_class.spec.tolerations
+    if not is_closed(nodes, row, tolerations):
+        return False
+    known = {} if charge is None else {one: one for one in charge.flavors.values() if one in flavors}
+    more = () if group.added is None else group.added.tolerations
+    return is_closed(nodes, row, (*tolerations, *where_of(known, flavors).tolerations, *more))
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:

@@ -51,6 +51,15 @@ def tolerates_taints(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> M
     return answers[nodes.taint_code]
 
 
+def is_closed(nodes: NodeColumns, row: int, tolerations: Sequence[Toleration]) -> bool:
+    """Whether the node of a row takes no new pods with these tolerations: it is cordoned, or has such a taint."""
+    taints = nodes.taint_sets[nodes.taint_code[row]]
+    cordoned = bool(nodes.unschedulable[row])
+    if not (taints or cordoned):
+        return False
+    return untolerated([CORDONED, *taints] if cordoned else taints, tolerations, HARD_EFFECTS) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class TaintToleration:
     """The filter."""
