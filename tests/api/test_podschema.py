@@ -16,7 +16,7 @@ from tutti.api import quantity
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS, parse_object
 from tutti.api.templates import MOST_FIELDS, NUMBERS, QUANTITY, TEXTS, PodTemplate, pruned, template_schema
-from tutti.cluster.requests import as_created
+from tutti.cluster.created_specs import as_created
 from tutti_sim.crd.serving import CustomCodec
 from tutti_sim.kinds.decode import TABLE, Notes
 

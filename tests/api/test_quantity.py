@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.api import quantity
+from tutti_sim.meta.amounts import amount, canonical_amount
 
 LIMIT = quantity.MAX_UNITS * 1000
 
@@ -96,6 +97,27 @@ def test_anything_else_is_an_error_that_names_it_and_shows_what_is_right(value):
 def test_the_canonical_form_has_no_fraction_and_the_largest_exact_suffix(milli, decimal, binary):
     assert quantity.format(milli, binary=True) == binary
     assert quantity.format(milli) == decimal
+
+
+TEXTS = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "-"]),
+    st.one_of(st.integers(0, 10**9), st.decimals(0, 10**6, places=3)),
+    st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E2", "e-1", "e0"]),
+)
+
+
+@given(TEXTS.filter(lambda text: amount(text) * 1000 == int(amount(text) * 1000)))
+def test_an_amount_is_written_as_the_api_server_keeps_it(text):
+    assert quantity.canonical(text) == canonical_amount(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [(1, "1"), (0.5, "500m"), ("0.5Gi", "512Mi"), ("1000Ki", "1000Ki"), ("0.5Ki", "512"), ("0Gi", "0")],
+)
+def test_numbers_and_fractions_are_written_as_the_api_server_keeps_them(written, kept):
+    assert quantity.canonical(written) == kept
 
 
 @given(st.integers(min_value=-LIMIT, max_value=LIMIT), st.booleans())

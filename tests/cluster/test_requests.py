@@ -19,7 +19,6 @@ from tutti.api.core import (
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import AmountError
 from tutti.cluster.requests import (
-    as_created,
     granted_amounts,
     occupied,
     pod_requests,
@@ -115,15 +114,6 @@ CASES = {
 @pytest.mark.parametrize(("spec", "takes"), CASES.values(), ids=CASES.keys())
 def test_what_a_pod_asks_for(spec, takes):
     assert total(spec) == takes
-
-
-def test_a_template_requests_what_it_limits_as_a_pod_made_of_it_would():
-    limited = Container(
-        resources=ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "2", "example.com/x": "3"})
-    )
-    made = as_created(PodSpec(containers=[limited], init_containers=[Container()]))
-    assert total(made) == {"cpu": 1000, "example.com/x": 3}
-    assert "example.com/x" not in total(PodSpec(containers=[limited]))
 
 
 def test_requests_that_are_valid_one_by_one_never_exceed_what_a_column_holds():

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.engine.world import GPU, World, replaced
+from tutti.api import quantity
 from tutti.api.core import Node, NodeSpec, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from tutti.api.hami import (
     ALLOCATED,
@@ -78,8 +79,12 @@ class HamiWorld(World):
         begun: dict[str, str] | None = None,
         **more: Any,
     ) -> Pod:
-        """A pod with one container that asks for parts of cards; `begun` are the limits of an init container."""
-        asked = {GPU: str(count), MEMORY: str(memory), CORES: str(cores), PERCENTAGE: str(percent)}
+        """A pod with one container that asks for parts of cards; `begun` are the limits of an init container.
+
+        Amounts are written as an API server keeps them: 8000 is `8k`.
+        """
+        said = {GPU: count, MEMORY: memory, CORES: cores, PERCENTAGE: percent}
+        asked = {key: quantity.canonical(amount) for key, amount in said.items()}
         asked = {key: value for key, value in asked.items() if value != "0"} if limits is None else limits
         tell, self.tell = self.tell, lambda _: None  # type: ignore[method-assign] - made in two steps, seen once
         pod = super().pod(name, gpus=0, **more)

@@ -95,6 +95,23 @@ def format(milli: int, *, binary: bool = False) -> str:  # noqa: A001  the modul
     return f"{sign}{number}{_SUFFIXES_OF_MILLI[step]}"
 
 
+def canonical(value: str | float) -> str:
+    """The text of a quantity as the API server keeps it in an object, by how it is written: `0.5` is `500m` there.
+
+    An amount that is no whole number of milli-units, which nothing reads, is written rounded.
+
+    Raises:
+        QuantityError: `value` does not follow the grammar.
+    """
+    milli = parse_quantity(value)
+    form = _FORM.fullmatch(value if isinstance(value, str) else repr(value))
+    if form is None or form["exponent"] is None or milli == 0:
+        return format(milli, binary=form is not None and form["suffix"] in _BINARY)
+    number, step = _factor(abs(milli), base=1000, limit=len(_SUFFIXES_OF_MILLI) - 1)
+    sign, power = "-" if milli < 0 else "", 3 * (step - 1)
+    return f"{sign}{number}e{power}" if power else f"{sign}{number}"
+
+
 def shortest(milli: int) -> str:
     """The canonical text of milli-units in binary or decimal suffixes, whichever is shorter (binary if equal)."""
     return min(format(milli, binary=True), format(milli), key=len)

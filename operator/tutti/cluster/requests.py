@@ -57,22 +57,6 @@ def _asking_for_limits(container: Container) -> Container:
     return msgspec.structs.replace(container, resources=ResourceRequirements(container.resources.limits))
 
 
-def as_created(spec: PodSpec) -> PodSpec:
-    """Return the spec of a template as the API server would keep it in a pod made of it.
-
-    What a container limits and does not request, it requests (Kubernetes 1.36, pkg/apis/core/v1/defaults.go,
-    SetDefaults_Pod): extended resources such as GPUs are hardly ever written otherwise.
-    """
-    containers, init = ([_requesting(one) for one in some] for some in (spec.containers, spec.init_containers))
-    return msgspec.structs.replace(spec, containers=containers, init_containers=init)
-
-
-def _requesting(container: Container) -> Container:
-    said = container.resources
-    kept = msgspec.structs.replace(said, requests={**said.limits, **said.requests})
-    return msgspec.structs.replace(container, resources=kept)
-
-
 def is_guaranteed(spec: PodSpec) -> bool:
     """Whether a pod of this spec is of the quality of service Guaranteed, so that the kubelet may pin it.
 
@@ -282,7 +266,12 @@ def _pod_level(spec: PodSpec) -> Amounts:
     if spec.resources is None:
         return {}
     asked = parse_requests(spec.resources.requests)
-    return {name: amount for name, amount in asked.items() if name in POD_LEVEL or name.startswith("hugepages-")}
+    return {name: amount for name, amount in asked.items() if is_pod_level(name)}
+
+
+def is_pod_level(resource: str) -> bool:
+    """Whether a pod can ask for a resource as a whole."""
+    return resource in POD_LEVEL or resource.startswith("hugepages-")
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:

@@ -207,6 +207,31 @@ def test_a_member_is_what_was_promised_though_the_api_server_has_added_toleratio
     assert (world.used("cq"), free(world)) == (2, 6)
 
 
+def test_members_are_what_was_promised_however_the_amounts_of_their_template_are_written():
+    """A template is kept as it was written, mostly with numbers. What was held went to who stood before in line."""
+    world = World()
+    world.node("n1", gpus=8)
+    world.pod("runs", gpus=4)
+    world.run()
+    world.pod("large", gpus=8)
+    world.run()
+    requests = {"cpu": 1, "memory": "1024Mi", "nvidia.com/gpu": 2}
+    template = {"spec": {"schedulerName": "tutti", "containers": [{"name": "c", "resources": {"requests": requests}}]}}
+    world.workload("w", {"count": 2, "template": template})
+    world.run()
+    workload = world.engine.state.workloads["Workload", "default", "w"]
+    held, deadline = list(workload.groups["main"].holds), workload.deadline
+    assert len(held) == 2
+
+    world.finish("runs")
+    world.now += 5.0
+    world.pod("w-0", workload="w", gpus=2)
+    world.run()
+    assert world.where("large") == {}
+    assert workload.deadline == deadline
+    assert workload.groups["main"].holds == held[1:]
+
+
 @pytest.mark.parametrize("how", ["it shrinks", "others fill it"])
 def test_a_node_that_has_become_too_small_takes_the_reservation_with_it(how):
     world = promising(3)

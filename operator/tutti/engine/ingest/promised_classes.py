@@ -13,8 +13,8 @@ import msgspec
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
+from tutti.cluster.created_specs import as_created
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
-from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState
 from tutti.engine.reading import resolution

@@ -25,7 +25,7 @@ from tutti.api.templates import prune_workload
 from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import ObservedCluster, changed, key_of
-from tutti.cluster.requests import as_created
+from tutti.cluster.created_specs import as_created
 from tutti.engine.cycle.state import State
 from tutti.engine.records.observations import AnyObservation, ObjectSeen, OwnerSeen, PodSeen
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
