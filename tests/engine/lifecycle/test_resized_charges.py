@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ContainerStatus, PodCondition, ResourceRequirements
+from tutti.engine.records.gang_membership import GATE_ANNOTATION
 
 CPU = {"resource": "cpu"}
 
@@ -260,3 +261,48 @@ def test_a_victim_that_is_resized_while_it_leaves_gives_its_preemptor_what_was_p
     world.run()
     assert set(world.where()) == {"urgent"}
     assert recounted(world) == 6000
+
+
+@pytest.mark.parametrize("amount", ["5", "7"], ids=["that is still there", "that is not there"])
+def test_a_member_that_comes_to_ask_for_more_while_it_is_held_is_let_in_by_what_it_asks_for_then(amount: str) -> None:
+    """It had let itself be admitted with little, and been bound with any amount."""
+    world = cores(8)
+    asks = {GATE_ANNOTATION: "by its own wish"}
+    world.gang("g", 2, gpus=0, memory="0", cpu="1", queue="queue", annotations=asks)
+    world.run()
+    assert (world.reason("PodGroup", "g"), world.used("cq", **CPU)) == ("WaitingForApproval", 2000)
+    core(world, "other", "2")
+    world.run()
+
+    resize(world, "g-1", cpu=amount)
+    for name in ("g-0", "g-1"):
+        pod = world.pods["default", name]
+        world.put(replaced(pod, metadata=replaced(pod.metadata, annotations={})))
+    world.until(60)
+    fits = amount == "5"
+    assert len(world.where("g")) == 2 * fits
+    assert recounted(world) == (8000 if fits else 2000)
+    assert not world.replay().differences
+
+
+def test_a_member_that_comes_to_ask_for_less_while_it_is_held_stays_held() -> None:
+    world = cores(8)
+    world.gang("g", 2, gpus=0, memory="0", cpu="2", queue="queue", annotations={GATE_ANNOTATION: "budget"})
+    world.run()
+    resize(world, "g-1", cpu="1")
+    assert world.reason("PodGroup", "g") == "WaitingForApproval"
+    assert world.used("cq", **CPU) == 3000
+    assert len(world.events("WaitingForApproval")) == 1
+
+
+def test_one_that_is_on_its_way_is_charged_for_what_it_has_come_to_ask_for() -> None:
+    world = cores(8)
+    world.hold_binds = True
+    core(world, "a", "1")
+    world.run()
+    resize(world, "a", cpu="9")
+    (sent,) = world.pending_binds
+    world.answer(sent, "Bound")
+    world.run()
+    assert world.where() == {"a": "n0"}
+    assert recounted(world) == 9000

@@ -6,7 +6,7 @@ A member belongs to the group that its annotations and the PodGroup named there 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from tutti.api.core import Pod
 from tutti.api.frameworks import InheritedTerms, OwnedGang, OwnerAwaited, UnusableOwner, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.cluster.pods import BOUND, PodKey
+from tutti.cluster.pods import BOUND, PodKey, PodRecord
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
 from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
@@ -45,9 +45,10 @@ from tutti.engine.records.workloads import UNDER_WAY, Workload
 def put_member(state: IngestState, pod: Pod) -> None:
     """Take over what was seen of a pod of ours."""
     before = state.members.get((pod.metadata.namespace, pod.metadata.name))
-    was = None
+    was, let_in_with = None, dict[str, int]()
     if before is not None:
         was = before.pod.assumed, before.pod.generation, before.pod.priority, before.hints
+        let_in_with = before.pod.pod_class.requests
         if before.pod.uid != pod.metadata.uid:
             note_loss(state, before)  # another has come in its place
     record = state.cluster.put_pod(pod, keep=True)
@@ -58,6 +59,8 @@ def put_member(state: IngestState, pod: Pod) -> None:
         member = None
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, GangMembership())
+    elif record.assumed and not (member.sent or member.unknown) and _asks_for_more(record, let_in_with):
+        give_back(state, member)  # it was let in with less: there may be neither quota nor room for what it asks now
     said = state.memberships.of(pod)
     if (heard := hash((pod.metadata.uid, said, state.memberships.marks_of(pod)))) != member.parsed_from:
         member.parsed_from = heard
@@ -82,6 +85,12 @@ def put_member(state: IngestState, pod: Pod) -> None:
         state.workloads[home].some_protected = True
     if not member.reported[0]:
         member.reported, member.told_generation = _told(pod)
+
+
+def _asks_for_more(record: PodRecord, before: Mapping[str, int]) -> bool:
+    """Whether a pod has come to ask for more of anything."""
+    now = record.pod_class.requests
+    return now is not before and any(amount > before.get(name, 0) for name, amount in now.items())
 
 
 def note_foreign_pod(state: IngestState, pod: Pod) -> None:
