@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from tutti.api.cards import NO_CARDS
 from tutti.api.conditions import timestamp
 from tutti.api.hami import UNOFFERED
 from tutti.api.messages import HAS, WAS, counted
-from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.promised_members import is_promised
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Charge, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import Phase, Workload
@@ -31,11 +29,6 @@ from tutti.quota.flavors import where_of
 
 CLAIMS_NAMED = 3
 """How many of the claims that are waited for a message names."""
-ADDED_TOLERATIONS = tuple(
-    Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
-    for state in ("not-ready", "unreachable")
-)
-"""What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
 
 
 def give_back(state: LifecycleState, member: Member) -> None:
@@ -99,13 +92,15 @@ def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
         if not group.holds:
             continue
         standing = [hold for hold in group.holds if _stands(state, hold)]
+        promised = tuple(dict.fromkeys(hold.pod_class for hold in standing))
         handed: set[int] = set()
         unlike: set[PodClass] = set()
         for member in group.members.values():
             pod = member.pod
             if not pod.placeable or pod.pod_class in unlike:
                 continue
-            hold = next((h for h in standing if _is_promised(h.pod_class, pod.pod_class)), None)
+            such = [one for one in promised if is_promised(state, one, pod.pod_class)]
+            hold = next((h for h in standing if h.pod_class in such), None)
             if hold is None:
                 unlike.add(pod.pod_class)  # nor is there any for others of its class: what is held only gets less
                 continue
@@ -283,21 +278,6 @@ def note_given_back(state: LifecycleState, workload: Workload) -> None:
 def held_seconds(state: LifecycleState, workload: Workload) -> float:
     """Return for how long a reservation has been held."""
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
-
-
-def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
-    """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
-    if pod_class is promised:
-        return True
-    plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices, pod_class.cards) == (
-        promised.namespace,
-        promised.labels,
-        promised.volumes,
-        promised.devices,
-        promised.cards,
-    )
-    return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
 
 def _is_overfull(state: LifecycleState, pod_class: PodClass, where: Sequence[str]) -> bool:

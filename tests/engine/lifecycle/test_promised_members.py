@@ -1,0 +1,118 @@
+"""Members of a Job have labels that its controller gives them, which selectors read, and get the room that was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.engine.held_owners import HeldWorld
+from tests.engine.suspended_jobs import a_world
+from tests.engine.world import World
+from tutti.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
+from tutti.api.selectors import LabelSelector
+from tutti.api.throttles import GROUP, VERSION
+from tutti.cluster.label_index import PodSelecting
+from tutti.engine.records.observations import SelectingSeen
+
+JOB_NAME = "batch.kubernetes.io/job-name"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def service(world: World) -> None:
+    """A Service that selects the pods of the Job by the name of this."""
+    world.tell(
+        SelectingSeen(PodSelecting("Service", "default", "train", LabelSelector(match_labels={JOB_NAME: "train"})))
+    )
+
+
+def loner(world: World) -> None:
+    """A pod that wants none of the Job near it."""
+    term = PodAffinityTerm(HOSTNAME, LabelSelector(match_labels={JOB_NAME: "train"}))
+    affinity = Affinity(pod_anti_affinity=PodAffinity(required=[term]))
+    pod = world.pod("loner", gpus=0, gated=True)
+    ungated = msgspec.structs.replace(pod.spec, affinity=affinity, scheduling_gates=[])
+    world.put(msgspec.structs.replace(pod, spec=ungated))
+    world.run()
+    assert world.where("loner") == {"loner": "n0"}
+
+
+def throttled(world: World) -> None:
+    """No pod of the Job may run."""
+    none = {"resourceCounts": {"pod": 0}}
+    terms = [{"podSelector": {"matchLabels": {JOB_NAME: "train"}}}]
+    spec = {"throttlerName": "throttler", "selector": {"selectorTerms": terms}, "threshold": none}
+    meta = {"name": "t", "uid": "u-t", "namespace": "default"}
+    world.throttle("Throttle", {"apiVersion": f"{GROUP}/{VERSION}", "metadata": meta, "spec": spec})
+
+
+def started() -> HeldWorld:
+    """A Job of two is started, and one waits that stood in line before it."""
+    world = a_world(4)
+    world.makes_pods = False
+    world.pod("runs", gpus=2)
+    world.run()
+    world.pod("large", gpus=4)
+    world.run()
+    world.job("train", 2)
+    world.run()
+    return world
+
+
+def only_job(world: World) -> Any:
+    """The Job as a workload."""
+    return next(one for key, one in world.engine.state.workloads.items() if "train" in key[2])
+
+
+def comes(world: HeldWorld, rank: int) -> None:
+    """The Job makes one of its pods."""
+    uid = "Job-train"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    meta = {"name": f"train-{rank}", "namespace": "default", "uid": f"pod-{rank}", "ownerReferences": [owner]}
+    raw = {"metadata": {**meta, "labels": {JOB_NAME: "train"}}, "spec": world.spec(uid)["template"]["spec"]}
+    world.put(msgspec.convert(raw, Pod))
+    world.run()
+
+
+def test_a_member_gets_the_room_that_was_held_though_a_service_selects_it_by_a_label_of_its_job() -> None:
+    """What was held was given back with each member that came, and who stood before in line took it."""
+    world = started()
+    service(world)
+    deadline = only_job(world).deadline
+    world.finish("runs")
+    world.now += 5
+    comes(world, 0)
+    assert (only_job(world).deadline, world.where("large")) == (deadline, {})
+    comes(world, 1)
+    assert len(world.where("train")) == 2
+    assert not world.replay().differences
+
+
+@pytest.mark.parametrize("against", [loner, throttled])
+def test_a_member_of_whom_somebody_wants_something_by_a_label_of_its_job_is_placed_by_that(
+    against: Callable[[World], None],
+) -> None:
+    world = HeldWorld(throttles={"name": "throttler"})
+    world.makes_pods = False
+    world.flavor()
+    world.queue("team", 100, manage="Suspend")
+    world.node("n0", gpus=4)
+    against(world)
+    world.job("train", 2)
+    world.run()
+    assert [len(group.holds) for group in only_job(world).groups.values()] == [2]
+
+    comes(world, 0)
+    comes(world, 1)
+    assert world.where("train") == {}
+    if against is loner:
+        assert "anti-affinity" in only_job(world).explanation.message
+        world.delete("loner")
+    else:
+        assert only_job(world).explanation.gate == "Throttle"
+        world.remove_throttle("Throttle", "t", "default")
+    world.until(60)
+    assert len(world.where("train")) == 2
+    assert not world.replay().differences
