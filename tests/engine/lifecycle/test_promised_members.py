@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engine.held_owners import HeldWorld
+from tests.engine.held_owners import HeldWorld, template
 from tests.engine.suspended_jobs import a_world
 from tests.engine.world import World
 from tutti.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
@@ -88,6 +88,27 @@ def test_a_member_gets_the_room_that_was_held_though_a_service_selects_it_by_a_l
     comes(world, 1)
     assert len(world.where("train")) == 2
     assert not world.replay().differences
+
+
+def test_members_that_a_service_tells_apart_by_their_index_are_what_was_promised() -> None:
+    """A template says it of one of them; where there is none, those to come are taken to be like one that is there."""
+    world = World()
+    world.node("n0", gpus=4)
+    index = LabelSelector(match_labels={"index": "0"})
+    world.tell(SelectingSeen(PodSelecting("Service", "default", "train-0", index)))
+    labelled = {"metadata": {"labels": {"index": "0"}}, **template()}
+    world.workload("train", {"count": 3, "template": labelled})
+    world.pod("train-0", workload="train", labels={"index": "0"})
+    world.run()
+    deadline = only_job(world).deadline
+    assert deadline is not None
+    world.now += 5
+    world.pod("train-1", workload="train", labels={"index": "1"})
+    world.run()
+    assert only_job(world).deadline == deadline
+    world.pod("train-2", workload="train", labels={"index": "2"})
+    world.run()
+    assert len(world.where("train")) == 3
 
 
 @pytest.mark.parametrize("against", [loner, throttled])

@@ -1,7 +1,8 @@
 """Whether a member that has come is what was promised, so that it may have the room that is held for one.
 
-Whoever makes pods of a template puts labels of their own on them (a Job its name, a JobSet its name and the role), and
-the API server tolerations. Labels count once any selector reads them: every headless Service of a JobSet does.
+Whoever makes pods of a template puts labels of their own on them (a Job its name, a JobSet its name and the role, a
+PyTorchJob the index of each), and the API server tolerations. Labels count once any selector reads them: every headless
+Service of a JobSet does.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from typing import Final
 
 import msgspec
 
+from tutti.api.data_locality import DATASET_LABEL
+from tutti.api.interference import BEHAVIOUR_LABEL
+from tutti.api.network import GROUP_LABEL
 from tutti.api.selectors import Toleration
-from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState
 from tutti.placement.domains import means
 
@@ -21,8 +25,8 @@ ADDED_TOLERATIONS: Final = tuple(
 )
 """What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
 
-_BY_LABEL: Final = Feature.NETWORK | Feature.BEHAVIOUR | Feature.DATASETS
-"""What pods are placed by that a label says of them."""
+_PLACED_BY: Final = frozenset({GROUP_LABEL, BEHAVIOUR_LABEL, DATASET_LABEL})
+"""Labels that say by what a pod is placed."""
 
 
 def is_promised(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
@@ -44,19 +48,17 @@ def is_promised(state: LifecycleState, promised: PodClass, pod_class: PodClass) 
 
 
 def _are_no_matter(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
-    """Whether a member may be where one was promised though it has labels that this one had not.
+    """Whether a member may be where one was promised though its labels are not those that this one had.
 
     It may not where it has to be near others, or apart from them, or others from it; nor where it counts for throttles,
     or is placed by what a label says.
     """
-    if not promised.labels.items() <= pod_class.labels.items() or state.cluster.classes.strict_defaults:
+    if state.cluster.classes.strict_defaults or pod_class.needs_other_pods or pod_class.inter_pod.anti_affinity:
         return False
-    if pod_class.needs_other_pods or pod_class.inter_pod.anti_affinity:
+    differing = {key for key, _ in pod_class.labels.items() ^ promised.labels.items()}
+    if not differing.isdisjoint((*_PLACED_BY, *state.cluster.follower.labels_read())):
         return False
-    if (pod_class.features ^ promised.features) & _BY_LABEL:
-        return False
-    more = pod_class.labels.keys() - promised.labels.keys()
-    return more.isdisjoint(state.cluster.follower.labels_read()) and not _keeps_others_off(state, promised, pod_class)
+    return not _keeps_others_off(state, promised, pod_class)
 
 
 def _keeps_others_off(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
