@@ -11,8 +11,8 @@ import pytest
 from tests.engine.held_owners import HeldWorld, template
 from tests.engine.suspended_jobs import a_world
 from tests.engine.world import World
-from tutti.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
-from tutti.api.selectors import LabelSelector
+from tutti.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
+from tutti.api.selectors import LabelSelector, Toleration
 from tutti.api.throttles import GROUP, VERSION
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingSeen
@@ -66,13 +66,14 @@ def only_job(world: World) -> Any:
     return next(one for key, one in world.engine.state.workloads.items() if "train" in key[2])
 
 
-def comes(world: HeldWorld, rank: int) -> None:
-    """The Job makes one of its pods."""
+def comes(world: HeldWorld, rank: int, admission: Callable[[PodSpec], PodSpec] = lambda spec: spec) -> None:
+    """The Job makes one of its pods, and what is added to it as it is admitted to the API server."""
     uid = "Job-train"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     meta = {"name": f"train-{rank}", "namespace": "default", "uid": f"pod-{rank}", "ownerReferences": [owner]}
     raw = {"metadata": {**meta, "labels": {JOB_NAME: "train"}}, "spec": world.spec(uid)["template"]["spec"]}
-    world.put(msgspec.convert(raw, Pod))
+    made = msgspec.convert(raw, Pod)
+    world.put(msgspec.structs.replace(made, spec=admission(made.spec)))
     world.run()
 
 
@@ -88,6 +89,40 @@ def test_a_member_gets_the_room_that_was_held_though_a_service_selects_it_by_a_l
     comes(world, 1)
     assert len(world.where("train")) == 2
     assert not world.replay().differences
+
+
+def tolerating_devices(spec: PodSpec) -> PodSpec:
+    """What ExtendedResourceToleration adds."""
+    more = Toleration("nvidia.com/gpu", "Exists", effect="NoSchedule")
+    return msgspec.structs.replace(spec, tolerations=[*spec.tolerations, more])
+
+
+def from_another_registry(spec: PodSpec) -> PodSpec:
+    """What webhooks make of the names of images."""
+    (container,) = spec.containers
+    return msgspec.structs.replace(spec, containers=[msgspec.structs.replace(container, image="mirror/image@sha256:0")])
+
+
+@pytest.mark.parametrize("admission", [tolerating_devices, from_another_registry])
+def test_a_member_gets_the_room_that_was_held_whatever_is_added_that_is_no_matter_to_its_place(
+    admission: Callable[[PodSpec], PodSpec],
+) -> None:
+    world = started()
+    deadline = only_job(world).deadline
+    world.finish("runs")
+    world.now += 5
+    comes(world, 0, admission)
+    assert (only_job(world).deadline, world.where("large")) == (deadline, {})
+    comes(world, 1, admission)
+    assert len(world.where("train")) == 2
+
+
+def test_a_member_that_lost_a_toleration_of_its_template_is_placed_as_it_is() -> None:
+    world = started()
+    deadline = only_job(world).deadline
+    world.now += 5
+    comes(world, 0, lambda spec: msgspec.structs.replace(spec, tolerations=[]))
+    assert only_job(world).deadline == deadline + 5
 
 
 def test_members_that_a_service_tells_apart_by_their_index_are_what_was_promised() -> None:

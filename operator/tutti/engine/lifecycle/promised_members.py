@@ -1,8 +1,11 @@
 """Whether a member that has come is what was promised, so that it may have the room that is held for one.
 
-Whoever makes pods of a template puts labels of their own on them (a Job its name, a JobSet its name and the role, a
-PyTorchJob the index of each), and the API server tolerations. Labels count once any selector reads them: every headless
-Service of a JobSet does.
+Whoever makes pods of a template puts labels of their own on them: a Job its name, a JobSet its name and the role, a
+PyTorchJob the index of each. Labels count once any selector reads them, as every headless Service of a JobSet does.
+
+The API server adds tolerations: of nodes that are silent for a while (DefaultTolerationSeconds), and, where it is told
+to, of the taint that is called as a device that the pod asks for (ExtendedResourceToleration). Webhooks rewrite the
+names of images, to have them come from a registry that is near or be of one digest.
 """
 
 from __future__ import annotations
@@ -11,26 +14,20 @@ from typing import Final
 
 import msgspec
 
+from tutti.api.core import PodSpec
 from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.network import GROUP_LABEL
-from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState
 from tutti.placement.domains import means
-
-ADDED_TOLERATIONS: Final = tuple(
-    Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
-    for state in ("not-ready", "unreachable")
-)
-"""What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
 
 _PLACED_BY: Final = frozenset({GROUP_LABEL, BEHAVIOUR_LABEL, DATASET_LABEL})
 """Labels that say by what a pod is placed."""
 
 
 def is_promised(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
-    """Whether a member is what was promised, but for tolerations and labels that others add to every such pod."""
+    """Whether a member is what was promised, but for what others add to such pods and is no matter to their place."""
     if pod_class is promised:
         return True
     alike = (pod_class.namespace, pod_class.volumes, pod_class.devices, pod_class.cards) == (
@@ -39,12 +36,21 @@ def is_promised(state: LifecycleState, promised: PodClass, pod_class: PodClass) 
         promised.devices,
         promised.cards,
     )
-    if not alike:
+    if not alike or any(one not in pod_class.spec.tolerations for one in promised.spec.tolerations):
         return False
-    plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    if msgspec.structs.replace(pod_class.spec, tolerations=plain) != promised.spec:
+    if _bare(pod_class.spec) != _bare(promised.spec):
         return False
     return pod_class.labels == promised.labels or _are_no_matter(state, promised, pod_class)
+
+
+def _bare(spec: PodSpec) -> PodSpec:
+    """Return a spec without its tolerations, more of which keep a pod off no node, and without the names of images."""
+    return msgspec.structs.replace(
+        spec,
+        tolerations=[],
+        containers=[msgspec.structs.replace(one, image="") for one in spec.containers],
+        init_containers=[msgspec.structs.replace(one, image="") for one in spec.init_containers],
+    )
 
 
 def _are_no_matter(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
