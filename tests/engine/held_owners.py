@@ -137,6 +137,7 @@ class HeldWorld(World):
         owner = {"apiVersion": f"{kind.group}/v1", "kind": kind.kind, "name": self.raws[uid]["metadata"]["name"]}
         labels = {"jobset.sigs.k8s.io/replicatedjob-name": role} if role else {}
         labels |= {"jobset.sigs.k8s.io/restart-attempt": self.attempt} if role else {}
+        labels["jobset.sigs.k8s.io/jobset-name" if role else "job-name"] = self.raws[uid]["metadata"]["name"]
         meta = {"name": name, "namespace": "default", "uid": f"pod-{name}-{next(self._uids)}", "labels": labels}
         meta["ownerReferences"] = [{**owner, "uid": uid, "controller": True}]
         self.put(msgspec.convert({"metadata": meta, "spec": made_of["spec"]}, Pod))

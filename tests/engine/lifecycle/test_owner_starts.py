@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,34 @@ def test_it_stays_suspended_where_one_pod_has_no_place(gpus, quota):
     world.queue("team", 100, manage="Suspend")
     world.run()
     assert len(world.placed(uid)) == 4
+
+
+def apart(**labels: str) -> dict[str, Any]:
+    """The template of pods of which no two of those with these labels are on one node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    return template(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_it_stays_suspended_where_its_pods_keep_apart_by_a_label_that_its_controller_gives_them(kind):
+    """It was started, found no room and was suspended again, over and over."""
+    world = a_world(4)
+    if kind == "Job":
+        uid = world.job("train", 2, template=apart(**{"job-name": "train"}))
+    else:
+        keep = apart(**{"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "workers"})
+        role = {"parallelism": 2, "completions": 2, "template": keep}
+        roles = [{"name": "workers", "replicas": 1, "template": {"spec": role}}]
+        uid = world.held("JobSet", "train", {"suspend": True, "replicatedJobs": roles})
+    world.until(1000)
+    assert world.waits(uid)
+    assert not asked(world, StartOwner)
+
+    world.node("more", gpus=4, labels=LABELS)
+    world.run()
+    assert len(set(world.placed(uid).values())) == 2
+    assert len(asked(world, StartOwner)) == 1
+    assert world.events("WaitingForMembers") == []
 
 
 @pytest.mark.parametrize("manage", ["Pods", None])

@@ -1,4 +1,4 @@
-"""Members of a Job have labels that its controller gives them, which selectors read, and get the room that was promised."""
+"""Members have labels that their template has not, which selectors read, and get the room that was promised."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from tutti.api.throttles import GROUP, VERSION
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingSeen
 
-JOB_NAME = "batch.kubernetes.io/job-name"
+INDEX = "batch.kubernetes.io/job-completion-index"
+TEAM = {"team": "a"}
+"""What a webhook labels pods with."""
 HOSTNAME = "kubernetes.io/hostname"
 
 
 def service(world: World) -> None:
-    """A Service that selects the pods of the Job by the name of this."""
-    world.tell(
-        SelectingSeen(PodSelecting("Service", "default", "train", LabelSelector(match_labels={JOB_NAME: "train"})))
-    )
+    """A Service that selects the first pod of the Job."""
+    first = LabelSelector(match_labels={INDEX: "0"})
+    world.tell(SelectingSeen(PodSelecting("Service", "default", "train", first)))
 
 
 def loner(world: World) -> None:
-    """A pod that wants none of the Job near it."""
-    term = PodAffinityTerm(HOSTNAME, LabelSelector(match_labels={JOB_NAME: "train"}))
+    """A pod that wants none of that team near it."""
+    term = PodAffinityTerm(HOSTNAME, LabelSelector(match_labels=TEAM))
     affinity = Affinity(pod_anti_affinity=PodAffinity(required=[term]))
     pod = world.pod("loner", gpus=0, gated=True)
     ungated = msgspec.structs.replace(pod.spec, affinity=affinity, scheduling_gates=[])
@@ -40,9 +41,9 @@ def loner(world: World) -> None:
 
 
 def throttled(world: World) -> None:
-    """No pod of the Job may run."""
+    """No pod of that team may run."""
     none = {"resourceCounts": {"pod": 0}}
-    terms = [{"podSelector": {"matchLabels": {JOB_NAME: "train"}}}]
+    terms = [{"podSelector": {"matchLabels": TEAM}}]
     spec = {"throttlerName": "throttler", "selector": {"selectorTerms": terms}, "threshold": none}
     meta = {"name": "t", "uid": "u-t", "namespace": "default"}
     world.throttle("Throttle", {"apiVersion": f"{GROUP}/{VERSION}", "metadata": meta, "spec": spec})
@@ -71,7 +72,7 @@ def comes(world: HeldWorld, rank: int, admission: Callable[[PodSpec], PodSpec] =
     uid = "Job-train"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     meta = {"name": f"train-{rank}", "namespace": "default", "uid": f"pod-{rank}", "ownerReferences": [owner]}
-    raw = {"metadata": {**meta, "labels": {JOB_NAME: "train"}}, "spec": world.spec(uid)["template"]["spec"]}
+    raw = {"metadata": {**meta, "labels": {INDEX: str(rank), **TEAM}}, "spec": world.spec(uid)["template"]["spec"]}
     made = msgspec.convert(raw, Pod)
     world.put(msgspec.structs.replace(made, spec=admission(made.spec)))
     world.run()
@@ -147,7 +148,7 @@ def test_members_that_a_service_tells_apart_by_their_index_are_what_was_promised
 
 
 @pytest.mark.parametrize("against", [loner, throttled])
-def test_a_member_of_whom_somebody_wants_something_by_a_label_of_its_job_is_placed_by_that(
+def test_a_member_of_whom_somebody_wants_something_by_a_label_of_its_own_is_placed_by_that(
     against: Callable[[World], None],
 ) -> None:
     world = HeldWorld(throttles={"name": "throttler"})

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import ObjectMeta, PodSpec
+from tutti.api.frameworks.controller_labels import controller_labels
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.created_specs import as_created
@@ -58,8 +59,18 @@ def promised_class(
     devices = state.cluster.nodes.devices.promised_needs(workload.key[1], spec)
     if (has_claims(spec) or devices is None) and workload.managed is None:
         return None
+    labels = {**meta.labels, **_labels_of_controller(workload, group)}
     # What was not there at its start is looked at when the pods come.
-    return _class_of(state, spec, workload.key[1], meta, devices or NO_DEVICES)
+    return _class_of(state, spec, workload.key[1], msgspec.structs.replace(meta, labels=labels), devices or NO_DEVICES)
+
+
+def _labels_of_controller(workload: Workload, group: MemberGroup) -> Mapping[str, str]:
+    """Return what else the pods of a group will be labelled with that is started here."""
+    managed = workload.managed
+    if managed is None:
+        return {}
+    found = managed.found
+    return controller_labels(found.group, found.kind, found.name, found.uid, managed.groups.get(group.name, ""))
 
 
 def _as_those_there(state: IngestState, workload: Workload, group: MemberGroup) -> PodClass | None:

@@ -1,0 +1,26 @@
+"""Labels that controllers give all pods of an object, or of a role of it, beside those of its template.
+
+Constraints select by them: to have no two pods of a Job on one node, most write its name. Who is promised is placed as
+such a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_JOBSET: Final = "jobset.sigs.k8s.io/"
+_JOB: Final = "batch.kubernetes.io/"
+
+
+def controller_labels(group: str, kind: str, name: str, uid: str, role: str) -> Mapping[str, str]:
+    """Return what pods of a role of an object will be labelled with; nothing of kinds of which that is not known."""
+    match group, kind:
+        case "batch", "Job":
+            return {"job-name": name, f"{_JOB}job-name": name, "controller-uid": uid, f"{_JOB}controller-uid": uid}
+        case "jobset.x-k8s.io", "JobSet":
+            return {f"{_JOBSET}jobset-name": name, f"{_JOBSET}jobset-uid": uid, f"{_JOBSET}replicatedjob-name": role}
+        case "trainer.kubeflow.org", "TrainJob":  # its JobSet is called as it is
+            return {f"{_JOBSET}jobset-name": name, f"{_JOBSET}replicatedjob-name": role}
+        case _:
+            return {}
