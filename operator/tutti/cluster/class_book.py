@@ -187,7 +187,7 @@ class ClassBook:
         Whoever makes pods with keys that he makes up, and deletes them, would have all of them kept for ever. Who comes
         later and is equal to a pod that is there is of its class all the same.
         """
-        by_pods = ((*_keys_read(known.spec), *known.labels) for known in list(self._known.values()))
+        by_pods = ((*keys_read(known.spec), *known.labels) for known in list(self._known.values()))
         self.watched = self._lasting.union(read, *by_pods)
         self._many = max(_MANY_KEYS, 2 * len(self.watched))
         self._forget_copies()  # what is watched because of a spec is noted when that is seen first
@@ -206,7 +206,7 @@ class ClassBook:
                 self._forget_copies()
             self._copied_bytes += len(said)
             essence = _placement_spec(spec, keep_limits=self.reads_limits)
-            self.watch(_keys_read(essence), lasting=False)
+            self.watch(keys_read(essence), lasting=False)
             known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
         return known
 
@@ -249,7 +249,7 @@ def _new_class(essence: PodSpec, signature: bytes, traits: _Traits) -> PodClass:
     )
 
 
-def _keys_read(spec: PodSpec) -> Iterable[str]:
+def keys_read(spec: PodSpec) -> Iterable[str]:
     """Yield the label keys that the constraints of a pod read."""
     if spec.affinity is not None:
         for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):

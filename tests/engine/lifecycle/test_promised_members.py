@@ -17,6 +17,7 @@ from tutti.api.throttles import GROUP, VERSION
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingSeen
 
+JOB_NAME = "batch.kubernetes.io/job-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 TEAM = {"team": "a"}
 """What a webhook labels pods with."""
@@ -72,10 +73,32 @@ def comes(world: HeldWorld, rank: int, admission: Callable[[PodSpec], PodSpec] =
     uid = "Job-train"
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     meta = {"name": f"train-{rank}", "namespace": "default", "uid": f"pod-{rank}", "ownerReferences": [owner]}
-    raw = {"metadata": {**meta, "labels": {INDEX: str(rank), **TEAM}}, "spec": world.spec(uid)["template"]["spec"]}
+    raw = {
+        "metadata": {**meta, "labels": {INDEX: str(rank), JOB_NAME: "train", **TEAM}},
+        "spec": world.spec(uid)["template"]["spec"],
+    }
     made = msgspec.convert(raw, Pod)
     world.put(msgspec.structs.replace(made, spec=admission(made.spec)))
     world.run()
+
+
+@pytest.mark.parametrize("key", [JOB_NAME, INDEX])
+def test_members_that_are_spread_get_the_nodes_that_were_held_unless_they_are_spread_by_what_tells_them_apart(
+    key: str,
+) -> None:
+    world = a_world(8)
+    service(world)
+    world.makes_pods = False
+    spread = {"topologyKey": HOSTNAME, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    selects = {"matchExpressions": [{"key": key, "operator": "Exists"}]}
+    world.job("train", 2, template=template(topologySpreadConstraints=[{**spread, "labelSelector": selects}]))
+    world.run()
+    deadline = only_job(world).deadline
+    world.now += 5
+    comes(world, 0)
+    assert (only_job(world).deadline == deadline) is (key == JOB_NAME)
+    comes(world, 1)
+    assert len(set(world.where("train").values())) == 2
 
 
 def test_a_member_gets_the_room_that_was_held_though_a_service_selects_it_by_a_label_of_its_job() -> None:

@@ -18,6 +18,7 @@ from tutti.api.core import PodSpec
 from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.network import GROUP_LABEL
+from tutti.cluster.class_book import keys_read
 from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState
 from tutti.placement.domains import means
@@ -56,15 +57,14 @@ def _bare(spec: PodSpec) -> PodSpec:
 def _are_no_matter(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
     """Whether a member may be where one was promised though its labels are not those that this one had.
 
-    It may not where it has to be near others, or apart from them, or others from it; nor where it counts for throttles,
-    or is placed by what a label says.
+    It may not where what it wants of others goes by these labels, or what others want of it; nor where it counts by
+    them for throttles, or is placed by what one of them says.
     """
-    if state.cluster.classes.strict_defaults or pod_class.needs_other_pods or pod_class.inter_pod.anti_affinity:
+    if state.cluster.classes.strict_defaults:
         return False
     differing = {key for key, _ in pod_class.labels.items() ^ promised.labels.items()}
-    if not differing.isdisjoint((*_PLACED_BY, *state.cluster.follower.labels_read())):
-        return False
-    return not _keeps_others_off(state, promised, pod_class)
+    read = (*_PLACED_BY, *keys_read(pod_class.spec), *state.cluster.follower.labels_read())
+    return differing.isdisjoint(read) and not _keeps_others_off(state, promised, pod_class)
 
 
 def _keeps_others_off(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
