@@ -97,6 +97,31 @@ def test_room_for_one_pod_less_starts_nothing(story: Story) -> None:
     story.wait(lambda: jobs.runs("train", 3), "the Job to run")
 
 
+def test_a_job_whose_pods_keep_apart_by_its_name_is_started_only_where_each_has_a_node(story: Story) -> None:
+    """Their names are labels that the Job controller writes, and a Service tells them apart by another."""
+    jobs, nodes = managed(story, 100), len(story.cluster.nodes)
+    selects = {"selector": {"batch.kubernetes.io/job-completion-index": "0"}, "clusterIP": "None"}
+    story.core.create_namespaced_service(story.namespace, {"metadata": {"name": "first"}, "spec": selects})
+    story.start_operator()
+
+    jobs.make("more", nodes + 1, template=apart("more"))
+    jobs.make("each", nodes, template=apart("each"), completionMode="Indexed")
+
+    story.wait(lambda: jobs.runs("each", nodes), "the Job with a node for each of its pods to run")
+    assert len(set(story.living("each-").values())) == nodes
+    assert jobs.waits("more")
+    assert not story.pods("more-")
+    assert "reservation_given_back" not in story.log.read_text()  # each had the node that was held for it
+
+
+def apart(job: str) -> dict[str, Any]:
+    """The template of pods of which no two of one Job are on one node."""
+    template: dict[str, Any] = yaml.safe_load(TEMPLATE)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"job-name": job}}}
+    template["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return template
+
+
 def workload_class(story: Story, value: int) -> str:
     """Make a WorkloadPriorityClass: what suspended objects take others out by."""
     name = f"{story.namespace}-high"
