@@ -12,7 +12,7 @@ from tests.engine.held_owners import HeldWorld, template
 from tests.engine.suspended_jobs import a_world
 from tests.engine.world import World
 from tutti.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
-from tutti.api.selectors import LabelSelector, Toleration
+from tutti.api.selectors import LabelSelector, LabelSelectorRequirement, Toleration
 from tutti.api.throttles import GROUP, VERSION
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingSeen
@@ -58,7 +58,9 @@ def started() -> HeldWorld:
     world.run()
     world.pod("large", gpus=4)
     world.run()
-    world.job("train", 2)
+    zones = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    named = {**zones, "labelSelector": {"matchLabels": {}}, "matchLabelKeys": [JOB_NAME]}
+    world.job("train", 2, template=template(topologySpreadConstraints=[named]))
     world.run()
     return world
 
@@ -127,7 +129,16 @@ def from_another_registry(spec: PodSpec) -> PodSpec:
     return msgspec.structs.replace(spec, containers=[msgspec.structs.replace(container, image="mirror/image@sha256:0")])
 
 
-@pytest.mark.parametrize("admission", [tolerating_devices, from_another_registry])
+def spread_by_name(spec: PodSpec) -> PodSpec:
+    """What the API server makes of `matchLabelKeys`."""
+    (constraint,) = spec.topology_spread_constraints
+    named = LabelSelectorRequirement(JOB_NAME, "In", ["train"])
+    selector = msgspec.structs.replace(constraint.label_selector or LabelSelector(), match_expressions=[named])
+    merged = msgspec.structs.replace(constraint, label_selector=selector)
+    return msgspec.structs.replace(spec, topology_spread_constraints=[merged])
+
+
+@pytest.mark.parametrize("admission", [tolerating_devices, from_another_registry, spread_by_name])
 def test_a_member_gets_the_room_that_was_held_whatever_is_added_that_is_no_matter_to_its_place(
     admission: Callable[[PodSpec], PodSpec],
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tutti.api.core import PodSpec
+from tutti.api.core import PodSpec, TopologySpreadConstraint
 from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.network import GROUP_LABEL
@@ -45,13 +45,26 @@ def is_promised(state: LifecycleState, promised: PodClass, pod_class: PodClass) 
 
 
 def _bare(spec: PodSpec) -> PodSpec:
-    """Return a spec without its tolerations, more of which keep a pod off no node, and without the names of images."""
+    """Return a spec without its tolerations, more of which keep a pod off no node, and without the names of images.
+
+    Neither is there what the API server adds to the selectors of spread constraints (Kubernetes 1.34).
+    """
     return msgspec.structs.replace(
         spec,
         tolerations=[],
         containers=[msgspec.structs.replace(one, image="") for one in spec.containers],
         init_containers=[msgspec.structs.replace(one, image="") for one in spec.init_containers],
+        topology_spread_constraints=[_unmerged(one) for one in spec.topology_spread_constraints],
     )
+
+
+def _unmerged(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
+    """Return a constraint without what the API server has added to its selector, which its `matchLabelKeys` say."""
+    keys, selector = constraint.match_label_keys, constraint.label_selector
+    if not keys or selector is None:
+        return constraint
+    own = [one for one in selector.match_expressions if one.operator != "In" or one.key not in keys]
+    return msgspec.structs.replace(constraint, label_selector=msgspec.structs.replace(selector, match_expressions=own))
 
 
 def _are_no_matter(state: LifecycleState, promised: PodClass, pod_class: PodClass) -> bool:
