@@ -11,6 +11,7 @@ from e2e.harness.installing import Administrator
 from e2e.harness.processes import PATIENCE
 from e2e.harness.servers import Server
 from e2e.harness.story import Story
+from e2e.test_autoscalers import GATE
 from e2e.test_whole_for_life import two_and_two
 
 
@@ -69,3 +70,22 @@ def test_members_of_a_node_that_is_drained_go_elsewhere_and_the_others_stay(
     assert drained not in after.values()
     assert stay.items() <= after.items()
     assert story.condition("PodGroup", "train", "Degraded").get("status") != "True"
+
+
+def test_a_gang_that_is_approved_after_a_node_of_it_was_cordoned_is_not_bound_there(
+    story: Story, administrator: Administrator
+) -> None:
+    """It has all nodes there are until it is approved; whoever empties one of them counts on nobody coming any more."""
+    nodes = story.cluster.nodes
+    story.start_operator()
+    story.gang("train", len(nodes), gpus=2, annotations={GATE: "budget"})
+    story.wait(lambda: story.why("train").get("reason") == "WaitingForApproval", "the gang to be held")
+
+    administrator.kubectl("cordon", nodes[0])
+    for pod in story.pods("train"):
+        story.core.patch_namespaced_pod(pod.metadata.name, story.namespace, {"metadata": {"annotations": {GATE: None}}})
+    story.wait(lambda: "unschedulable" in story.why("train").get("message", ""), "it to wait for the node")
+    assert story.where("train") == {}
+
+    administrator.kubectl("uncordon", nodes[0])
+    story.wait(lambda: set(story.where("train").values()) == set(nodes), "the gang to be bound whole")
