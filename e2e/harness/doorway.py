@@ -31,6 +31,8 @@ _LEAVE = 0.1
 class Doorway:
     """A proxy that passes on every request, and keeps binds after the first `lets` until it is opened.
 
+    Watches through it may be hushed: nothing more is told on them, though nobody closes them.
+
     Who comes through it comes as whom a kubeconfig names. It is a context, and leads somewhere within it.
     """
 
@@ -41,6 +43,8 @@ class Doorway:
         self._begun = 0
         self._kept = 0
         self._over = 0
+        self._watches: dict[int, str] = {}
+        self._hushed: set[int] = set()
         self._held = contextlib.AsyncExitStack()
         self._open = asyncio.Event()
         self._aside = Aside("doorway")
@@ -81,6 +85,10 @@ class Doorway:
     def open(self) -> None:
         """Let those through that are kept, unless who asked for them is gone, and all after them."""
         self._aside.tell(self._open.set)
+
+    def hush(self, plural: str) -> None:
+        """Pass on nothing more of what is told on the watches of a kind that are open now."""
+        self._aside.tell(lambda: self._hushed.update(one for one, kind in self._watches.items() if kind == plural))
 
     async def _begin(self) -> int:
         """Listen; returns the port."""
@@ -140,10 +148,29 @@ class Doorway:
             response = web.StreamResponse(status=answer.status, headers=said)
             response.content_length = answer.content_length
             await response.prepare(request)
-            async for part in answer.content.iter_any():
-                await response.write(part)
+            if "watch" in request.query:
+                await self._pass_watch(request, answer, response)
+            else:
+                async for part in answer.content.iter_any():
+                    await response.write(part)
             await response.write_eof()
             return response
+
+    async def _pass_watch(
+        self, request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse
+    ) -> None:
+        """Pass on what is told on a watch; one that is hushed stays open for as long as whoever asked for it stays."""
+        one = id(request)
+        self._watches[one] = request.path.rpartition("/")[2]
+        try:
+            async for part in answer.content.iter_any():
+                if one not in self._hushed:
+                    await response.write(part)
+            if one in self._hushed:
+                await asyncio.Event().wait()
+        finally:
+            del self._watches[one]
+            self._hushed.discard(one)
 
 
 def _trusting(beyond: client.Configuration) -> ssl.SSLContext | bool:

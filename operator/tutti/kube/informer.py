@@ -32,6 +32,10 @@ from tutti.kube.store import Change, ObjectKey, ObjectStore, Unreadable
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+LONGEST_WATCH_SECONDS: Final = 60
+"""A watch that fell silent, though what is between keeps its connection, tells nothing until its end is overdue: probes
+find only peers that vanished. To open one anew costs little, and that soon no list: kube-apiserver 1.36 keeps what has
+happened for 75 s at least (storage/cacher, eventFreshDuration)."""
 _STALL_GRACE_SECONDS: Final = 15.0
 _LIST_SILENCE_SECONDS: Final = 30.0
 _BRIEF_SECONDS: Final = 1.0
@@ -73,7 +77,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         page_size: int = 2_000,
         streams: bool = False,
-        watch_seconds: int = 300,
+        watch_seconds: int = LONGEST_WATCH_SECONDS,
         stall_seconds: float | None = None,
         backoff: Backoff | None = None,
     ) -> None:
