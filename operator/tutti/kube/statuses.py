@@ -35,6 +35,10 @@ _UID: Final = "metadata.uid"
 """The field that the server names where a patch of a pod is meant for another of that name (422, apiserver 1.36)."""
 _NOMINATED: Final = "status.nominatedNodeName"
 """The field that it names where a node is nominated for a pod that is bound by now."""
+_WITHOUT_RIGHTS: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_MOST_WITHOUT_RIGHTS: Final = 8
+"""How often what is refused for want of rights is tried, in a minute or so. A kube-apiserver that has just started has
+not read the rights yet, and refuses everything for a second (measured, 1.36): what it refuses then must not be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +309,7 @@ class StatusWriter:
         A conflict says that others were faster each time the server tried: it passes, and ends with the object at last.
         """
         slot.written = b""
-        if is_retryable(error) or (isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT):
+        if is_retryable(error) or (isinstance(error, ApiError) and _may_pass(error, slot.backoff.failures)):
             self._count("retried")
             if slot.wanted is None:
                 slot.wanted = write
@@ -326,6 +330,12 @@ class StatusWriter:
     def _count(self, outcome: str) -> None:
         """Count a write by outcome."""
         self._client.metrics.writes.labels("status", outcome).inc()
+
+
+def _may_pass(error: ApiError, failures: int) -> bool:
+    """Whether a refusal may be another one later, after so many failures."""
+    without_rights = error.status in _WITHOUT_RIGHTS and failures < _MOST_WITHOUT_RIGHTS
+    return error.status == HTTPStatus.CONFLICT or without_rights
 
 
 def _status_path(target: StatusTarget) -> str:
