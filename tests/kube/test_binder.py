@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -124,6 +125,8 @@ async def test_a_pod_that_is_no_more(serve, kube):
         (["409"], BindOutcome.BOUND),
         (["403"], BindOutcome.REFUSED),
         (["422"], BindOutcome.REFUSED),
+        (["hang up+", "403"], BindOutcome.BOUND),
+        (["hang up", "403"], BindOutcome.UNKNOWN),
         (["429"] * 5, BindOutcome.FAILED),
         (["409"] * 5, BindOutcome.FAILED),
         (["500"] * 5, BindOutcome.UNKNOWN),
@@ -140,6 +143,24 @@ async def test_trouble_is_retried_with_the_same_target_or_named(serve, kube, fau
     assert (pods.pods["p"].get("node") == "n1") == (outcome is BindOutcome.BOUND)
     assert {call.body["target"]["name"] for call in server.sent("POST")} == {"n1"}
     assert len(server.sent("POST")) <= 5
+
+
+@pytest.mark.parametrize("refused", ["401", "403", "422"])
+async def test_who_is_refused_after_an_answer_was_lost_may_be_bound_all_the_same(serve, kube, refused):
+    """An API server dies with an answer, and the next one knows no rights yet: the bind has been sent once more by then."""
+    pods = Pods(kube, node="n1")
+    pods.faults = [refused] * 2
+    server = await serve(pods.handle)
+    result = await binder(server).bind(ASKED)
+    assert result.outcome is BindOutcome.ALREADY_HERE
+
+
+async def test_who_is_refused_and_cannot_be_read_may_be_bound(serve, kube):
+    pods = Pods(kube)
+    pods.faults, pods.unreadable = ["403"], 10
+    server = await serve(pods.handle)
+    result = await binder(server).bind(ASKED)
+    assert result.outcome is BindOutcome.UNKNOWN
 
 
 async def test_a_server_that_is_too_busy_is_not_asked_to_explain(serve, kube):
@@ -162,9 +183,20 @@ async def test_an_unreachable_server_binds_nothing(refusing):
     from tutti.kube.credentials import Access, Credentials
 
     async with Client(Credentials.fixed(Access(f"http://{refusing}"))) as client:
-        result = await Binder(client, fence=unfenced, tries=2, backoff=lambda: Backoff(first=0.001)).bind(ASKED)
+        one = Binder(client, fence=unfenced, tries=2, backoff=lambda: Backoff(first=0.001))
+        result, again = await one.bind(ASKED), await one.bind(msgspec.structs.replace(ASKED, again=True))
     assert result.outcome is BindOutcome.FAILED
     assert "cannot connect" in result.message
+    assert again.outcome is BindOutcome.UNKNOWN  # what was sent before may have bound it
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_was_not_bound_now_may_have_been_before(serve, kube, again):
+    """A server that is too busy to explain itself says nothing of a bind that was sent before."""
+    pods = Pods(kube)
+    pods.faults = ["429"] * 5
+    result = await binder(await serve(pods.handle)).bind(msgspec.structs.replace(ASKED, again=again))
+    assert result.outcome is (BindOutcome.UNKNOWN if again else BindOutcome.FAILED)
 
 
 async def test_annotations_go_with_the_binding(serve, kube):

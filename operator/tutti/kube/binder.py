@@ -141,7 +141,7 @@ class Binder:
             if bind.card_lock is not None:
                 why = await lock_node(self._client, bind, bind.card_lock, fence=self._fence)
                 if why:
-                    return self._ended(bind, BindResult(BindOutcome.FAILED, why), began)
+                    return self._ended(bind, _failed(bind, why), began)
             await self._send(bind, said, content_type)
         except WireError as error:
             return FirstTry(began, said, content_type, error)
@@ -179,7 +179,7 @@ class Binder:
         try:
             wrong = await amend_pod(self._client, bind, fence=self._fence)
         except WireError as error:
-            return BindResult(BindOutcome.FAILED, f"it could not be given what admission checks add to it: {error}")
+            return _failed(bind, f"it could not be given what admission checks add to it: {error}")
         if not wrong:
             return None
         return BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
@@ -221,7 +221,7 @@ class Binder:
         try:
             return await settling(send, judge, tries=self._tries, backoff=self._backoff(), after=after)
         except WireError as error:
-            return BindResult(BindOutcome.UNKNOWN if ours else BindOutcome.FAILED, str(error))
+            return BindResult(BindOutcome.UNKNOWN, str(error)) if ours else _failed(bind, str(error))
 
     def _keep_to_json(self, unread: WireError) -> None:
         """Bind in JSON from now on: it was taken where protobuf was refused."""
@@ -238,13 +238,16 @@ class Binder:
                 return BindResult(BindOutcome.GONE, str(error))
             if error.status == HTTPStatus.TOO_MANY_REQUESTS:
                 return None
-            if error.status != HTTPStatus.CONFLICT and not error.retryable:
-                return BindResult(BindOutcome.REFUSED, str(error))
+        final = isinstance(error, ApiError) and error.status != HTTPStatus.CONFLICT and not error.retryable
         try:
-            return await self._look(bind, ours=ours)
+            found = await self._look(bind, ours=ours)
         except WireError as unread:
             log.debug("pod_not_read_back", namespace=bind.namespace, name=bind.name, error=str(unread))
-            return None if is_retryable(unread) else BindResult(BindOutcome.UNKNOWN, f"{error}; then: {unread}")
+            passes = is_retryable(unread) and not final
+            return None if passes else BindResult(BindOutcome.UNKNOWN, f"{error}; then: {unread}")
+        if found is None and final:
+            return BindResult(BindOutcome.UNKNOWN if ours else BindOutcome.REFUSED, str(error))
+        return found
 
     async def _look(self, bind: Bind, *, ours: bool) -> BindResult | None:
         """Read the pod and say what is the matter with it; None where nothing is."""
@@ -261,6 +264,11 @@ class Binder:
             gates = ", ".join(str(gate.get("name")) for gate in pod.spec.scheduling_gates)
             return BindResult(BindOutcome.GATED, f"the pod has scheduling gates: {gates}")
         return None
+
+
+def _failed(bind: Bind, message: str) -> BindResult:
+    """Return what became of a bind of which nothing has taken effect now; of one sent before, that may have then."""
+    return BindResult(BindOutcome.UNKNOWN if bind.again else BindOutcome.FAILED, message)
 
 
 def _unread(error: WireError) -> bool:

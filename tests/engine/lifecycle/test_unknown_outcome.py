@@ -30,7 +30,8 @@ def test_a_bind_of_unknown_outcome_is_sent_again_to_the_same_node():
 
     again = [d for d in world.until(15) if isinstance(d, Bind)]
 
-    assert [(d.name, d.uid, d.node) for d in again] == [(first.name, first.uid, first.node)]
+    assert [(d.name, d.uid, d.node, d.again) for d in again] == [(first.name, first.uid, first.node, True)]
+    assert not first.again
     world.answer(again[0])
     world.run()
     assert len(world.where("g")) == 2

@@ -81,7 +81,7 @@ def _send_ready(state: LifecycleState, workload: Workload, unready: Collection[P
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             if sharing:
                 told_cards, lock = card_annotations(state, workload, member)
-            member.sent, member.unknown = True, False
+            again, member.sent, member.unknown = member.unknown, True, False
             if before is None or member.charge is not before.charge or member.annotation != before.annotation:
                 annotations, before = _annotations(member), member
             said, more = annotations, nothing
@@ -92,7 +92,8 @@ def _send_ready(state: LifecycleState, workload: Workload, unready: Collection[P
                 said = {**said, **annotations_at_bind(workload, member)}
             if lock is not None:
                 said = {**said, **told_cards}
-            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, said, *more, lock))
+            about = pod.namespace, pod.name, pod.uid
+            state.out.append(Bind(*about, pod.assumed, workload.name, said, *more, lock, again))
 
 
 def open_bind_window(state: LifecycleState, workload: Workload) -> None:

@@ -47,7 +47,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
     `tolerations`, the pod gets these first; one that has another value of a label is not bound. With `card_lock` the
     node is locked for it first, as HAMi does, and nothing is bound where others were given its parts of cards unseen.
-    All binds of one decision belong out at the same time; those of one `workload` are one gang.
+    All binds of one decision belong out at the same time; those of one `workload` are one gang. One that is sent once
+    more (`again`) may have taken effect before.
     """
 
     namespace: str
@@ -59,6 +60,7 @@ class Bind(Decision, frozen=True, tag="bind"):
     labels: dict[str, str] = {}
     tolerations: list[Toleration] = []
     card_lock: CardLock | None = None
+    again: bool = False
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
