@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.simulation.network import Sent
 from tests.simulation.shards import ShardedWorld
-from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
 

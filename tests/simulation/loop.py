@@ -67,6 +67,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, str, asyncio.TimerHandle]] = []
         self._numbers = itertools.count()
         self._paused: dict[str, list[Entry]] = {}
+        self._ahead: dict[str, float] = {}
         self._closed = False
         self._generators: set[Any] = set()
         self.turns = 0
@@ -78,8 +79,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._now
 
     def wall(self) -> float:
-        """The time of day, in Unix seconds."""
-        return EPOCH + self._now
+        """The time of day, in Unix seconds, by the clock of the machine of whoever runs."""
+        return EPOCH + self._now + self._ahead.get(OWNER.get().partition(".")[0], 0.0)
+
+    def set_clock(self, machine: str, ahead: float) -> None:
+        """Set the clock of a machine, that of a replica or, without a name, of the server, so many seconds ahead."""
+        self._ahead[machine] = ahead
 
     # Processes.
 
@@ -96,7 +101,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # an empty one is false
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append((context.get(OWNER, ""), handle))
         return handle
@@ -104,7 +109,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # an empty one is false
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._numbers), context.get(OWNER, ""), handle))
         return handle

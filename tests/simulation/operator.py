@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from tests.engine.invariants import Invariants
 from tests.simulation.loop import OWNER, VirtualLoop
-from tests.simulation.wire import Network, Wire
+from tests.simulation.network import Network
+from tests.simulation.wire import Wire
 from tutti.api.configuration import NetworkSettings, ThrottlesSettings, TuttiConfiguration, UsersSettings
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.shards import DEFAULT_SHARD

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.faults import CODES, accidents, broken_machines, lasting_faults, process_faults, wire_faults
+from tests.simulation.loss_steps import loss_steps
 from tests.simulation.mistakes import BAD, STRAYS
 from tests.simulation.pods import NATIVE
 from tests.simulation.policy_steps import policy_steps
@@ -69,6 +70,9 @@ def drawn(seed: int) -> Scenario:
     steps += _devices(apart) if apart.random() < CLAIMS else []
     steps += _group_claims(random.Random(f"{seed}/groups")) if any(step.do == "driver" for step in steps) else []
     steps += [Step(at, do, args) for at, do, args in (*waiting_steps(seed), *policy_steps(seed))]
+    moments = [step.at for step in steps if step.do in ("member", "job")]
+    clocks = not any(step.do in ("window", "policies") for step in steps)
+    steps += [Step(at, do, args) for at, do, args in loss_steps(seed, moments, clocks=clocks)]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.loss_steps import loss_steps
+from tests.simulation.losses import Losses
+from tests.simulation.network import Network, Sent
 from tests.simulation.operator import CONFIGURATION, CheckedEngine, Operator
 from tests.simulation.pods import GPU, GROUP, gpus_of, lives, plain
 from tests.simulation.run import quiet, seeded, uncollected
 from tests.simulation.server import Json, Server
-from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.selectors import LabelSelector
 from tutti.api.shards import DEFAULT_SHARD, SHARD_ANNOTATION, Shard, lease_of
 from tutti.kube.fencing import LeadershipLost
@@ -93,6 +95,7 @@ class ShardedWorld:
         self.loop = loop
         self.server = Server(seed)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
+        self.losses = Losses(self.network, loop, self.do, self.server.backend.store.forget)
         self.operators: dict[str, ShardOperator] = {}
         self.violations: list[str] = []
         self.trace: list[str] = []
@@ -110,8 +113,10 @@ class ShardedWorld:
             self.violations.append(f"at {self.loop.time():.3f} s: {what}")
         self.failed.set()
 
-    async def do(self, step: Step) -> None:
-        await getattr(self, f"do_{step.do}")(**step.args)
+    async def do(self, action: str, args: Mapping[str, Any]) -> None:
+        """Carry out a step."""
+        doer: Any = self if hasattr(self, f"do_{action}") else self.losses
+        await getattr(doer, f"do_{action}")(**args)
 
     # What there is.
 
@@ -209,18 +214,8 @@ class ShardedWorld:
         if replica in self.operators:
             self.operators[replica].pause(seconds)
 
-    async def do_trouble(self, **trouble: Any) -> None:
-        self.network.troubles.append(Trouble(**trouble))
-
-    async def do_lag(self, what: str, seconds: float, owner: str = "") -> None:
-        self.network.lags[owner, what] = seconds
-
-    async def do_drop(self, what: str) -> None:
-        self.network.drop("", what)
-
     async def heal(self) -> None:
-        self.network.troubles.clear()
-        self.network.lags.clear()
+        self.losses.heal()
 
     # What must hold.
 
@@ -380,7 +375,8 @@ def drawn(seed: int) -> list[Step]:
         steps.append(Step(draw.uniform(0, 90), "lag", {"what": draw.choice(("pods", "nodes", "")), "seconds": 8.0}))
     for _ in range(draw.randint(0, 2)):
         steps.append(Step(draw.uniform(0, 90), "drop", {"what": draw.choice(("pods", "nodes", ""))}))
-    return steps
+    moments = [step.at for step in steps if step.do in ("gang", "relabel", "move")]
+    return steps + [Step(at, do, args) for at, do, args in loss_steps(seed, moments, clocks=True)]
 
 
 Prepare = Callable[[ShardedWorld], None]
@@ -410,7 +406,7 @@ async def _play(loop: VirtualLoop, steps: list[Step], seed: int, heal_at: float,
     for step in sorted(steps, key=lambda one: one.at):
         if step.at > loop.time() and await _failed_by(world, step.at):
             break
-        await world.do(step)
+        await world.do(step.do, step.args)
     if not await _failed_by(world, max(heal_at, loop.time())):
         await world.heal()
         await _end_well(world)

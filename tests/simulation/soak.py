@@ -14,12 +14,12 @@ from collections import Counter
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.network import Network
 from tests.simulation.operator import Operator
 from tests.simulation.run import quiet, seeded
 from tests.simulation.scenario import queue
 from tests.simulation.steps import Step
 from tests.simulation.stories import cluster, gang
-from tests.simulation.wire import Network
 from tests.simulation.world import World
 from tutti.api.configuration import LeaderElection, TuttiConfiguration
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests.drawing import SEARCHES
 from tests.simulation.killing import Killer
+from tests.simulation.network import Sent
 from tests.simulation.pods import NATIVE
 from tests.simulation.run import Outcome, play
 from tests.simulation.steps import Step
 from tests.simulation.stories import LISTED, claims, cluster, devices, gang, on, story, with_claims, with_devices
-from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
 MAY_MOVE = {"annotations": {"scheduling.tutti.dev/movable": "true"}}

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
+from tests.simulation.network import Sent
 from tests.simulation.operator import CheckedEngine, Operator
 from tests.simulation.run import Outcome, play
 from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import cluster, gang, story
-from tests.simulation.wire import Sent
 from tests.simulation.world import World
 from tutti.controller.dispatch import Dispatch, Drained
 from tutti.engine.cycle.engine import Engine

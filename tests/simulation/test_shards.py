@@ -9,8 +9,8 @@ import pytest
 
 from tests.drawing import SEARCHES
 from tests.simulation.killing import Killer
+from tests.simulation.network import Sent
 from tests.simulation.shards import RIGHT, ShardedOutcome, Step, basics, drawn, play
-from tests.simulation.wire import Sent
 from tutti.controller import sharding
 from tutti.controller.engine_run import EngineRun
 from tutti.controller.sharding import Sharding

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.simulation.network import Sent
 from tests.simulation.run import Outcome, play
 from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import PREEMPTS, START, cluster, gang, story
-from tests.simulation.wire import Sent
 from tests.simulation.world import World
 from tutti.kube.lease import Elector
 
@@ -213,7 +213,7 @@ def test_a_successor_that_cannot_list_what_was_bound_gives_the_lease_to_one_that
     def fails(world: World) -> None:
         dies(world)
         refused = {"what": "pods", "method": "GET", "how": "refuse", "code": 500, "times": 10_000, "owner": "b.1"}
-        world.loop.create_task(world.do_trouble(**refused))
+        world.loop.create_task(world.do("trouble", refused))
 
     outcome = behind(fails)
     assert outcome.violations == []

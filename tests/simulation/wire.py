@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import random
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 from tests.simulation.loop import OWNER
-from tests.simulation.server import HttpRequest, Server
+from tests.simulation.network import WATCH, Network, Sent, Trouble, Watch
+from tests.simulation.server import HttpRequest
+from tests.simulation.watches import pump
 from tutti.kube.client import JSON
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
 from tutti.kube.fencing import Fence, granted
@@ -26,139 +25,11 @@ from tutti.kube.metrics import WireMetrics
 from tutti.kube.retry import Recovery
 from tutti_sim.faults.rules import Refusal
 from tutti_sim.faults.shell import refusal
-from tutti_sim.http import lists, rendering, request
-from tutti_sim.http.rendering import PLAIN
-from tutti_sim.http.watches import INITIAL_END, Writer, error_line
-from tutti_sim.meta.errors import expired
-from tutti_sim.store.collection import Compacted
+from tutti_sim.http import rendering
+from tutti_sim.meta.errors import unauthorized
 
-BACKLOG = 10_000
-LONGEST_WAY_SECONDS = 2.0
-"""Less than a leader's term leaves of its lease for the way (`LeaseTimes.way_seconds`).
-
-A status of ours may be on its way for longer than a lease lasts where the server checks schemas, which refuse what a former
-leader has written. Nothing refuses a late binding of a pod that still waits; there the lease must leave time enough.
-"""
-_MOMENT = 1e-6
 TIMEOUT = "timeout"
 """The parameter of a request that says how many seconds the server may work on it."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A request of a process."""
-
-    owner: str
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: bytes
-    content_type: str
-
-    @property
-    def what(self) -> str:
-        """The plural and subresource that it is about: `pods/binding`, `leases`; empty where it is about no resource."""
-        parts = self.path.strip("/").split("/")
-        rest = parts[2:] if parts[0] == "api" else parts[3:]
-        if len(rest) > 2 and rest[0] == "namespaces":
-            rest = rest[2:]
-        return "/".join([*rest[:1], *rest[2:3]])
-
-    @property
-    def is_write(self) -> bool:
-        return self.method != "GET"
-
-
-@dataclass
-class Trouble:
-    """What is to happen to the next requests that match, so many of them.
-
-    `how` is `refuse` (the server answers `code` and does nothing), `spoil` (it answers `code` and has done it), `lose`
-    (the request is lost on its way), `swallow` (its answer is) or `hold` (the server takes `seconds` longer, but gives up
-    when it was told to). `name` is that of an object, and `owner` that of a process; empty for all.
-    """
-
-    what: str
-    method: str
-    how: str
-    code: int = 500
-    seconds: float = 0.0
-    times: int = 1
-    name: str = ""
-    owner: str = ""
-
-    def concerns(self, sent: Sent) -> bool:
-        about = self.what in ("", sent.what) and self.method in ("", sent.method) and self.owner in ("", sent.owner)
-        return self.times > 0 and about and (not self.name or f"/{self.name}/" in f"{sent.path}/")
-
-
-@dataclass
-class Watch:
-    """An open watch: what has been sent and not read yet. An error in the queue ends it, None ends it well."""
-
-    owner: str
-    what: str
-    lines: deque[bytes | WireError | None] = field(default_factory=deque)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    last: float = 0.0
-
-    def deliver(self, *lines: bytes | WireError | None) -> None:
-        self.lines.extend(lines)
-        self.arrived.set()
-
-
-class Network:
-    """Everything between processes and the server.
-
-    Attributes:
-        latency: Draws how many seconds a message travels.
-        lags: Extra seconds that changes of a kind take to reach a process, by process and plural; "" means all.
-        doubled: Plurals whose changes arrive twice.
-        down_until: Before this time no connection can be made.
-        sending: Called when a process sends a request, before anything is done.
-        handled: Called when the server has handled a request, with the code of its answer.
-    """
-
-    def __init__(self, server: Server, draw: random.Random) -> None:
-        self.server = server
-        self._draw = draw
-        self.troubles: list[Trouble] = []
-        self.lags: dict[tuple[str, str], float] = {}
-        self.doubled: set[str] = set()
-        self.down_until = 0.0
-        self.dead: set[str] = set()
-        self.slowness = 1.0
-        self.sending: list[Callable[[Sent], None]] = []
-        self.handled: list[Callable[[Sent, int], None]] = []
-        self.watches: list[Watch] = []
-
-    def latency(self, what: str = "") -> float:
-        """Mostly milliseconds, now and then a second; so long that a lease runs out only for what is refused then."""
-        base = 0.001 + 0.01 * self._draw.random()
-        seconds = self.slowness * (base if self._draw.random() < 0.9 else 100 * base)
-        refused = self.server.strict and what.endswith("/status") and what != "pods/status"
-        return seconds if refused else min(LONGEST_WAY_SECONDS, seconds)
-
-    def trouble_for(self, sent: Sent) -> Trouble | None:
-        for one in self.troubles:
-            if one.concerns(sent):
-                one.times -= 1
-                return one
-        return None
-
-    def is_down(self, now: float) -> bool:
-        return now < self.down_until
-
-    def drop(self, owner: str, what: str) -> None:
-        """Break watches, and lose what was on its way to their readers."""
-        for watch in self.watches:
-            if owner in ("", watch.owner) and what in ("", watch.what):
-                watch.lines.clear()
-                watch.deliver(UnknownOutcome("the connection broke"))
-
-    def lag(self, owner: str, what: str) -> float:
-        pairs = ((owner, what), (owner, ""), ("", what), ("", ""))
-        return max(self.lags.get(pair, 0.0) for pair in pairs)
 
 
 class Wire:
@@ -235,16 +106,18 @@ class Wire:
     async def _serve(self, sent: Sent, answer: asyncio.Future[bytes]) -> None:
         network = self._network
         trouble = network.trouble_for(sent)
-        how = trouble.how if trouble else ""
+        how, breaks = trouble.how if trouble else "", network.breaks
         await asyncio.sleep(network.latency(sent.what))
         if answer.cancelled() and sent.owner not in network.dead:
             return  # whoever waited has given up and closed the connection; one that is dead or sleeps cannot do that
-        if trouble is not None and how == "hold":
+        if how in ("lose", "late"):
+            _fail(answer, UnknownOutcome(f"{sent.method} {sent.path}: the connection broke"))
+        if trouble is not None and how in ("hold", "late"):
             most = float(sent.query.get(TIMEOUT, self._seconds))
             await asyncio.sleep(min(most, trouble.seconds))
             if trouble.seconds >= most:
                 how, trouble.code = "refuse", HTTPStatus.GATEWAY_TIMEOUT
-        if how == "lose":
+        if how == "lose" or network.breaks != breaks:
             _fail(answer, UnknownOutcome(f"{sent.method} {sent.path}: the connection broke"))
             return
         status, body, wait = 0, b"", None
@@ -253,12 +126,11 @@ class Wire:
             for hook in network.handled:
                 hook(sent, status)
         await asyncio.sleep(network.latency())
-        if how == "swallow":
+        if how == "swallow" or network.breaks != breaks:
             _fail(answer, UnknownOutcome(f"{sent.method} {sent.path}: the connection broke"))
         elif how in ("refuse", "spoil"):
             assert trouble is not None
-            error = refusal(Refusal(code=trouble.code))
-            _fail(answer, ApiError.parse(trouble.code, rendering.encode(error.body())))
+            _fail(answer, _refused(trouble))
         elif status >= 300:
             _fail(answer, ApiError.parse(status, body, retry_after=wait))
         elif not answer.done():
@@ -276,19 +148,32 @@ class Wire:
     async def stream(
         self, path: str, *, query: Mapping[str, str], idle_seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        sent = Sent(self._owner, "GET", path, query, b"", JSON)
+        sent = Sent(self._owner, WATCH, path, query, b"", JSON)
         now = asyncio.get_running_loop().time()
         self._check_connected(now, sent)
         await asyncio.sleep(self._network.latency())
+        await self._check_opened(sent)
         self._check_connected(asyncio.get_running_loop().time(), sent)
         watch = Watch(self._owner, sent.what)
         self._network.watches.append(watch)
-        pump = _as_server(self._pump(sent, watch))
+        pumping = _as_server(pump(self._network, sent, watch))
         try:
             yield self._read(watch, idle_seconds)
         finally:
             self._network.watches.remove(watch)
-            pump.cancel()
+            pumping.cancel()
+
+    async def _check_opened(self, sent: Sent) -> None:
+        """Fail as something is wrong with a watch that is being opened, if anything is."""
+        trouble = self._network.trouble_for(sent)
+        if trouble is None:
+            return
+        if trouble.how == "hold":
+            await asyncio.sleep(trouble.seconds)
+        elif trouble.how in ("refuse", "spoil"):
+            raise _refused(trouble)
+        else:
+            raise UnknownOutcome(f"watch of {sent.what}: the connection broke")
 
     async def _read(self, watch: Watch, idle_seconds: float) -> AsyncIterator[bytes]:
         while True:
@@ -306,55 +191,13 @@ class Wire:
                     raise line
                 yield line
 
-    async def _pump(self, sent: Sent, watch: Watch) -> None:
-        """Send changes as the server does, each after its time on the way; their order stays."""
-        network, loop = self._network, asyncio.get_running_loop()
-        backend = network.server.backend
-        target = request.target(sent.path.strip("/").split("/"))
-        assert target is not None
-        resource = backend.resource(target.group, target.version, target.plural)
-        where = lists.scope(resource, target.namespace, "", sent.query)
-        collection = backend.collection(resource)
-        initial = "sendInitialEvents" in sent.query
-        if initial and not network.server.streams_lists:
-            self._later(watch, ApiError.parse(422, b""))
-            return
-        after = backend.store.revision if initial else int(sent.query.get("resourceVersion") or 0)
-        try:
-            feed = collection.subscribe(
-                namespace=where.namespace, predicate=where.predicate, after=after, limit=BACKLOG
-            )
-        except Compacted as error:
-            self._later(watch, error_line(expired(str(error))), None)
-            return
-        writer = Writer(resource, PLAIN, "Metadata")
-        end = loop.time() + float(sent.query["timeoutSeconds"])
-        if initial:
-            found = [
-                one for one in collection.scan(where.namespace) if where.predicate is None or where.predicate(one.obj)
-            ]
-            self._later(watch, *(writer.line("ADDED", one) for one in found), writer.bookmark(after, INITIAL_END))
-        try:
-            while not feed.closed and loop.time() < end:
-                try:
-                    async with asyncio.timeout_at(end):
-                        await feed.wait()
-                except TimeoutError:
-                    self._later(watch, writer.bookmark(feed.seen))
-                notices = feed.take()
-                for notice in notices:
-                    line = writer.line(str(notice.change), notice.version)
-                    self._later(watch, *([line] * (2 if watch.what in network.doubled else 1)))
-            self._later(watch, None)
-        finally:
-            collection.unsubscribe(feed)
 
-    def _later(self, watch: Watch, *lines: bytes | WireError | None) -> None:
-        """Have lines arrive after their time on the way, and after those before them."""
-        loop, network = asyncio.get_running_loop(), self._network
-        arrives = loop.time() + network.latency() + network.lag(watch.owner, watch.what)
-        watch.last = max(watch.last + _MOMENT, arrives)
-        loop.call_at(watch.last, watch.deliver, *lines)
+def _refused(trouble: Trouble) -> ApiError:
+    """What the server answers that refuses something."""
+    wait = trouble.retry_after
+    error = unauthorized() if trouble.code == 401 else refusal(Refusal(code=trouble.code, retry_after_seconds=wait))
+    said = None if wait is None else str(wait)
+    return ApiError.parse(trouble.code, rendering.encode(error.body()), retry_after=said)
 
 
 def _fail(answer: asyncio.Future[bytes], error: WireError) -> None:

@@ -15,14 +15,15 @@ from tests.simulation.cards import Cards
 from tests.simulation.devices import Devices
 from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.losses import Losses
 from tests.simulation.machines import Machines
 from tests.simulation.mistakes import Mistakes
+from tests.simulation.network import Network, Sent
 from tests.simulation.operator import CONFIGURATION, Journals, Operator
 from tests.simulation.pods import GPU, HOLD, NATIVE, is_held_back, lives, plain, pod_of
 from tests.simulation.policies import Policies
 from tests.simulation.server import NATIVE_GROUPS, Json, Server
 from tests.simulation.waits import Waits
-from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.rest import binding
@@ -65,6 +66,7 @@ class World:
         self.waits = Waits(self.server, loop, self.complain, self._about)
         self.policies = Policies(self.server, loop, self.complain)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
+        self.losses = Losses(self.network, loop, self.do, self.server.backend.store.forget)
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
         self.gangs: dict[str, Gang] = {}
@@ -99,11 +101,8 @@ class World:
 
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
-        doer: Any = next(
-            one
-            for one in (self.mistakes, self.machines, self.devices, self.cards, self.waits, self.policies, self)
-            if hasattr(one, f"do_{action}")
-        )
+        rooms = (self.mistakes, self.machines, self.devices, self.cards, self.waits, self.policies, self.losses, self)
+        doer: Any = next(one for one in rooms if hasattr(one, f"do_{action}"))
         await getattr(doer, f"do_{action}")(**args)
 
     # Objects.
@@ -275,29 +274,6 @@ class World:
         """Somebody creates a pod that cannot be what he means."""
         await self.mistakes.add_stray(plain(name, 1, 5.0, labels=labels, annotations=annotations))
 
-    # The wire.
-
-    async def do_trouble(self, **trouble: Any) -> None:
-        self.network.troubles.append(Trouble(**trouble))
-
-    async def do_lag(self, what: str, seconds: float) -> None:
-        self.network.lags["", what] = seconds
-
-    async def do_drop(self, what: str) -> None:
-        self.network.drop("", what)
-
-    async def do_double(self, what: str) -> None:
-        self.network.doubled.add(what)
-
-    async def do_forget(self) -> None:
-        self.server.backend.store.forget()
-
-    async def do_down(self, seconds: float) -> None:
-        """The server goes away and comes back without any history."""
-        self.network.down_until = self.loop.time() + seconds
-        self.network.drop("", "")
-        self.server.backend.store.forget()
-
     # Processes.
 
     async def do_start(self, replica: str) -> None:
@@ -335,9 +311,7 @@ class World:
 
     async def heal(self) -> None:
         """From now on nothing goes wrong any more."""
-        self.network.troubles.clear()
-        self.network.lags.clear()
-        self.network.doubled.clear()
+        self.losses.heal()
         self.network.slowness = 1.0
         await self.machines.heal()
         await self.devices.heal()
