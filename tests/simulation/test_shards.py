@@ -72,6 +72,33 @@ def test_a_tree_that_moves_is_bound_by_its_new_shard_with_what_runs_of_it_counte
     assert "Node n3: right to default" in outcome.handed_over
 
 
+def test_a_shard_that_begins_anew_while_the_server_is_away_waits_for_it():
+    """No part of the process has failed by that."""
+    given = {"what": "nodes", "method": "PATCH", "number": 1, "done": True}
+    away = Step(0.5, "at_write", {**given, "do": "down", "args": {"seconds": 12.0}})
+    outcome = play([*basics("ac"), away, gang("r", "stays-right", 2, 1)], heal_at=60.0)
+    assert outcome.violations == []
+    assert outcome.engines > 2
+
+
+@pytest.mark.parametrize("how", ["late", "swallow"])
+def test_what_is_given_up_by_a_write_whose_answer_was_lost_is_used_by_one_shard(how: str):
+    """It may have gone, or go later, and whoever gives it up hears of it late."""
+    lost = {"what": "nodes", "method": "PATCH", "how": how, "seconds": 3.0, "times": 1}
+    steps = [
+        *basics(nodes={"n0": "left", "n3": RIGHT}),
+        Step(9.0, "trouble", lost),
+        Step(9.0, "lag", {"what": "nodes", "seconds": 8.0, "owner": "c.1"}),
+        relabelled("n3", "left", 10.0),
+        *(gang(f"r{n}", "stays-right", 1, 1, at=10.0 + 0.5 * n, seconds=4.0) for n in range(20)),
+        *(gang(f"l{n}", "stays-left", 1, 1, at=10.0 + 0.5 * n, seconds=4.0) for n in range(20)),
+        Step(40.0, "node", {"name": "n2", "pool": RIGHT}),
+    ]
+    outcome = play(steps, heal_at=60.0)
+    assert outcome.violations == []
+    assert "Node n3: right to default" in outcome.handed_over
+
+
 def hands_over(sent: Sent) -> bool:
     """Whether a write hands something over to another shard."""
     return sent.method == "PATCH" and sent.what in HANDING_OVER

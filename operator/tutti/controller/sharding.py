@@ -27,7 +27,7 @@ from tutti.controller.shard_records import hand_over, read_charges, read_node, r
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
-from tutti.kube.errors import WireError
+from tutti.kube.errors import WireError, retry_after
 from tutti.kube.fencing import Fence, LeadershipLost
 from tutti.kube.lease import Elector
 from tutti.kube.retry import Backoff
@@ -88,13 +88,17 @@ class Sharding:
         self._not_before = float("-inf")  # when giving up may cost an engine again, by the clock of the loop
 
     async def begin(self) -> None:
-        """Find out who has what, before an engine is begun with it.
-
-        Raises:
-            WireError: It could not be read.
-        """
-        self.ownership = Ownership(self._context.configuration.shards)
-        await read_ownership(self._client, self.ownership)
+        """Find out who has what, before an engine is begun with it, however long the server is away."""
+        backoff, interrupted = Backoff(), False
+        while True:
+            try:
+                self.ownership = await self._read()
+                break
+            except WireError as error:
+                say = log.debug if interrupted else log.warning
+                say("ownership_not_read", shard=self.shard, error=str(error))
+                interrupted = True
+                await self._client.recovery.wait(backoff.next(), at_least=retry_after(error) or 0.0)
         self._version = -1
         self._outdated = False
         self._woken.set()
@@ -108,11 +112,20 @@ class Sharding:
             WireError: It could not be read.
         """
         assert self.view is not None
-        now = Ownership(self._context.configuration.shards)
-        await read_ownership(self._client, now)
+        now = await self._read()
         self._outdated = any(now.has(one) not in ("", self.shard) for one in self.view.held)
         self._woken.set()
         return not self._outdated
+
+    async def _read(self) -> Ownership:
+        """Return who has what, as it is read now.
+
+        Raises:
+            WireError: It could not be read.
+        """
+        found = Ownership(self._context.configuration.shards)
+        await read_ownership(self._client, found)
+        return found
 
     def look(self, observe: Callable[[AnyObservation], None]) -> Callable[[AnyObservation], None]:
         """Return what an engine's informers are to call; what of it is this shard's goes to `observe`."""
