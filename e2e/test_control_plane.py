@@ -10,11 +10,15 @@ from dataclasses import dataclass
 import pytest
 
 from e2e.harness.replica import Replica, replica
+from e2e.harness.rights import by_rbac
 from e2e.harness.servers import Server
 from e2e.harness.story import Story
 
 SOON = 30
 """Seconds in which a pod must be bound after everything is back: far more than it takes, less than a lease twice."""
+
+
+GANGS, MEMBERS = 20, 8
 
 
 @dataclass
@@ -68,3 +72,26 @@ def test_a_leader_that_hung_finds_another_in_its_place_and_says_so_in_one_line(n
     grave = [line for line in first.lines() if line.get("level") in ("error", "critical")]
     assert (grave, [line["event"] for line in first.lines()].count("leadership_lost")) == ([], 1)
     night.binds_again("afterwards")
+
+
+def test_what_a_server_refuses_that_has_just_started_is_written_and_told_all_the_same(
+    story: Story, server: Server
+) -> None:
+    """It has not read the rights yet, and answers 403 to whoever may do it."""
+    story.queue(story.namespace, 0)
+    with by_rbac(story):
+        story.start_operator()
+        for number in range(GANGS):
+            story.gang(f"many-{number}", MEMBERS, gpus=0, queue=story.namespace)
+        story.wait(lambda: story.where("many"), "the first to be bound")
+        uids = {pod.metadata.uid for pod in story.pods("many")}
+        server.restart(server.api, 1)
+        story.wait(lambda: len(story.where("many")) == GANGS * MEMBERS, "all to be bound", seconds=120)
+        story.wait(lambda: not untold(story), "all to be told so", seconds=120)
+        assert {pod.metadata.uid for pod in story.pods("many")} == uids
+
+
+def untold(story: Story) -> list[str]:
+    """Which gangs do not say that they are scheduled."""
+    names = [f"many-{number}" for number in range(GANGS)]
+    return [name for name in names if story.condition("PodGroup", name, "Scheduled").get("status") != "True"]

@@ -1,4 +1,4 @@
-"""What the operator is not shown: a kind that it may not read, or that it hears of late."""
+"""As whom an operator comes, and what it is not shown: a kind that it may not read, or that it hears of late."""
 
 from __future__ import annotations
 
@@ -27,15 +27,42 @@ def unreadable(story: Story, group: str, plural: str) -> Iterator[None]:
     name = f"e2e-operator-without-{plural}"
     story.kubeconfig = story.cluster.server.kubeconfig_of(name)
     rights = client.RbacAuthorizationV1Api(story.api)
-    rights.create_cluster_role({"metadata": {"name": name}, "rules": _all_but(story.api, group, plural)})
+    with _granted(rights, name, _all_but(story.api, group, plural)):
+        try:
+            yield
+        finally:
+            story.stop_operator()
+            story.kubeconfig = story.cluster.kubeconfig
+
+
+@contextlib.contextmanager
+def by_rbac(story: Story) -> Iterator[None]:
+    """Have an operator that is started within be somebody who may do everything, and may because of roles."""
+    if story.cluster.server is None:
+        pytest.skip("nobody here can make out whom a server believes")
+    name = f"{story.namespace}-operator"
+    rights = client.RbacAuthorizationV1Api(story.api)
+    every = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    paths = {"nonResourceURLs": ["*"], "verbs": ["*"]}
+    with _granted(rights, name, [every, paths]):
+        story.kubeconfig = story.cluster.server.kubeconfig_of(name)
+        try:
+            yield
+        finally:
+            story.stop_operator()
+            story.kubeconfig = story.cluster.kubeconfig
+
+
+@contextlib.contextmanager
+def _granted(rights: client.RbacAuthorizationV1Api, name: str, rules: list[dict[str, Any]]) -> Iterator[None]:
+    """Have a user some rights, by a role of its name."""
+    rights.create_cluster_role({"metadata": {"name": name}, "rules": rules})
     subject = {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
     role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
     rights.create_cluster_role_binding({"metadata": {"name": name}, "subjects": [subject], "roleRef": role})
     try:
         yield
     finally:
-        story.stop_operator()
-        story.kubeconfig = story.cluster.kubeconfig
         rights.delete_cluster_role_binding(name)
         rights.delete_cluster_role(name)
 
