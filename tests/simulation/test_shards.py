@@ -81,6 +81,15 @@ def test_a_shard_that_begins_anew_while_the_server_is_away_waits_for_it():
     assert outcome.engines > 2
 
 
+def test_a_successor_that_cannot_read_at_once_what_its_shard_has_reads_it_again():
+    """Its engine has listed everything, and need not do that once more."""
+    lost = {"what": "namespaces", "method": "GET", "how": "lose", "times": 4, "owner": "d.1"}
+    steps = [*basics("acd"), Step(10.0, "trouble", lost), Step(10.0, "away", {"replica": "c"})]
+    outcome = play([*steps, gang("r", "stays-right", 2, 1, at=11.0)], heal_at=60.0)
+    assert outcome.violations == []
+    assert binders(outcome)["r-0"] == "d.1"
+
+
 @pytest.mark.parametrize("how", ["late", "swallow"])
 def test_what_is_given_up_by_a_write_whose_answer_was_lost_is_used_by_one_shard(how: str):
     """It may have gone, or go later, and whoever gives it up hears of it late."""

@@ -12,6 +12,7 @@ to it, and lets the lease go; whoever leads that shard next finds it so.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -43,6 +44,8 @@ AGAIN_SECONDS: Final = 5.0
 MOST_LIVE: Final = 200
 """Nodes that an engine takes while it runs; where more come at once, reading everything anew is quicker."""
 _AT_ONCE: Final = 8
+_PATIENCE_LEASES: Final = 3
+"""How many times as long as a lease lasts a new leader may fail to read what its shard has."""
 _TREES: Final = (CLUSTER_QUEUE, COHORT)
 
 
@@ -89,16 +92,7 @@ class Sharding:
 
     async def begin(self) -> None:
         """Find out who has what, before an engine is begun with it, however long the server is away."""
-        backoff, interrupted = Backoff(), False
-        while True:
-            try:
-                self.ownership = await self._read()
-                break
-            except WireError as error:
-                say = log.debug if interrupted else log.warning
-                say("ownership_not_read", shard=self.shard, error=str(error))
-                interrupted = True
-                await self._client.recovery.wait(backoff.next(), at_least=retry_after(error) or 0.0)
+        self.ownership = await self._read(patience_seconds=math.inf)
         self._version = -1
         self._outdated = False
         self._woken.set()
@@ -109,23 +103,35 @@ class Sharding:
         Watches tell of that in their own time, and while it stood by others could give up what it knows as its own.
 
         Raises:
-            WireError: It could not be read.
+            WireError: It could not be read for so long that another may lead.
         """
         assert self.view is not None
-        now = await self._read()
+        patience = _PATIENCE_LEASES * self._context.configuration.leader_election.lease_duration_seconds
+        now = await self._read(patience_seconds=patience)
         self._outdated = any(now.has(one) not in ("", self.shard) for one in self.view.held)
         self._woken.set()
         return not self._outdated
 
-    async def _read(self) -> Ownership:
+    async def _read(self, *, patience_seconds: float) -> Ownership:
         """Return who has what, as it is read now.
 
         Raises:
-            WireError: It could not be read.
+            WireError: It could not be read, for so many seconds.
         """
-        found = Ownership(self._context.configuration.shards)
-        await read_ownership(self._client, found)
-        return found
+        backoff, clock = Backoff(), asyncio.get_running_loop().time
+        until = clock() + patience_seconds
+        while True:
+            found = Ownership(self._context.configuration.shards)
+            try:
+                await read_ownership(self._client, found)
+            except WireError as error:
+                if clock() >= until:
+                    raise
+                say = log.debug if backoff.failures else log.warning
+                say("ownership_not_read", shard=self.shard, error=str(error))
+                await self._client.recovery.wait(backoff.next(), at_least=retry_after(error) or 0.0)
+            else:
+                return found
 
     def look(self, observe: Callable[[AnyObservation], None]) -> Callable[[AnyObservation], None]:
         """Return what an engine's informers are to call; what of it is this shard's goes to `observe`."""
