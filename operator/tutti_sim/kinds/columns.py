@@ -66,8 +66,6 @@ POD_COLUMNS = (
     Column("Readiness Gates", _gates, priority=1),
 )
 
-UNSET = "<unset>"
-
 
 def name(obj: Json) -> str:
     """The object's name."""

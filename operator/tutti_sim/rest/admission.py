@@ -15,7 +15,6 @@ from tutti_sim.store.collection import Collection
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 EVICT_AFTER = 300
-ALWAYS_PRESENT = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 def namespace_lifecycle(backend: Backend, write: Write, obj: Json) -> None:
