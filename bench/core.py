@@ -247,6 +247,20 @@ MEASURES: dict[str, Measure] = {
         10,
         slow=True,
     ),
+    "wake_claims1000_ms": Measure(
+        "a turn after one pod has ended, 1,000 unlike pods wait that mount what is bound to a claim",
+        "ms",
+        lambda: wake.claiming_shapes(1000),
+        10,
+        slow=True,
+    ),
+    "wake_separate1000_ms": Measure(
+        "the same, where none of them may be on a node with another",
+        "ms",
+        lambda: wake.separate_shapes(1000),
+        10,
+        slow=True,
+    ),
     "wake_burst400_ms": Measure(
         "a turn after 400 pods have ended at once, 1,000 unlike pods wait for nodes",
         "ms",

@@ -14,19 +14,42 @@ from bench.clock import clock
 from bench.decide import HOST, NOW, QUEUE, WHEN, see
 from tutti.api.configuration import FairSharingSettings, TuttiConfiguration
 from tutti.api.core import (
+    Affinity,
+    ClaimSource,
     Container,
+    LabelSelector,
     Namespace,
     Node,
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     PodStatus,
     ResourceRequirements,
+    Volume,
+)
+from tutti.api.selectors import LabelSelectorRequirement
+from tutti.api.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    StorageClass,
+    VolumePhase,
 )
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import Bind
-from tutti.engine.records.observations import NamespaceSeen, NodeSeen, PodSeen, Synced
+from tutti.engine.records.observations import (
+    ClaimSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodSeen,
+    StorageClassSeen,
+    Synced,
+    VolumeSeen,
+)
 
 NODES = 500
 CORES = 8
@@ -51,6 +74,21 @@ def preempting_shapes(count: int) -> float:
     """
     policy = {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any"}
     engine, running = _full(queues=1, waiting=count, quota=10**6, preemption=policy)
+    return _turns(engine, running)
+
+
+def claiming_shapes(count: int) -> float:
+    """Milliseconds of the same where each of them mounts one volume that all share, which is bound."""
+    volumes = [Volume("data", persistent_volume_claim=ClaimSource("data"))]
+    engine, running = _full(queues=1, waiting=count, quota=10**6, wants=PodSpec(volumes=volumes))
+    return _turns(engine, running)
+
+
+def separate_shapes(count: int) -> float:
+    """Milliseconds of the same where none of them may be on a node with another."""
+    apart = PodAffinityTerm(HOST, LabelSelector(match_expressions=[LabelSelectorRequirement(QUEUE, "Exists")]))
+    affinity = Affinity(pod_anti_affinity=PodAffinity([apart]))
+    engine, running = _full(queues=1, waiting=count, quota=10**6, wants=PodSpec(affinity=affinity))
     return _turns(engine, running)
 
 
@@ -165,11 +203,13 @@ def _full(
     cores: int = CORES,
     spread: int = MILLICORES // 2,
     preemption: dict[str, str] | None = None,
+    wants: PodSpec | None = None,
 ) -> tuple[Engine, list[Pod]]:
     """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back.
 
     Where nodes have more cores than that pod asks for, only quota is all used. Of those that wait, who asks for least
-    asks for `spread` millicores less than one that runs.
+    asks for `spread` millicores less than one that runs. They mount and keep away from what
+    `wants` says.
     """
     engine = _engine(queues, quota, configuration, cores, preemption=preemption)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
@@ -182,10 +222,26 @@ def _full(
         engine.observe(PodSeen(pod))
     engine.observe(Synced())
     engine.decide(NOW)
+    wants = wants or PodSpec()
+    for volume in wants.volumes:
+        _bind_volume(engine, volume.name)
     for i in range(waiting):
-        engine.observe(PodSeen(_pod(f"waits-{i}", i % queues, MILLICORES - i * spread // waiting)))
+        pod = _pod(f"waits-{i}", i % queues, MILLICORES - i * spread // waiting)
+        engine.observe(PodSeen(replace(pod, spec=replace(pod.spec, volumes=wants.volumes, affinity=wants.affinity))))
     engine.decide(NOW + 1)
     return engine, running
+
+
+def _bind_volume(engine: Engine, claim: str) -> None:
+    """A claim that any number of pods may use, and the volume that it is bound to."""
+    spec = PersistentVolumeClaimSpec(access_modes=["ReadWriteMany"], volume_name="shared", storage_class_name="files")
+    phase = VolumePhase(phase="Bound")
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    meta = ObjectMeta(name=claim, namespace="team", uid=f"uid-{claim}", annotations=bound)
+    volume = PersistentVolumeSpec(storage_class_name="files", access_modes=["ReadWriteMany"])
+    engine.observe(StorageClassSeen(StorageClass(ObjectMeta(name="files"), "example.com/files")))
+    engine.observe(VolumeSeen(PersistentVolume(ObjectMeta(name="shared", uid="uid-shared"), volume, phase)))
+    engine.observe(ClaimSeen(PersistentVolumeClaim(meta, spec, phase)))
 
 
 def _engine(

@@ -148,15 +148,26 @@ class Classifier:
 
 
 class PodsByClaim:
-    """Follows pods and storage; `helped` is called whenever somebody who waits for a node may profit."""
+    """Follows pods and storage, and calls whenever somebody who waits for a node may profit.
+
+    `helped` is called where that is one whose own claims are others by now, or may be used by him now;
+    `storage_changed` where it may be anybody who has claims.
+    """
 
     def __init__(
-        self, volumes: VolumeState, classing: Classifier, classes: ClassBook, *, helped: Callable[[], None]
+        self,
+        volumes: VolumeState,
+        classing: Classifier,
+        classes: ClassBook,
+        *,
+        helped: Callable[[], None],
+        storage_changed: Callable[[], None],
     ) -> None:
         self._volumes = volumes
         self._classing = classing
         self._classes = classes
         self._helped = helped
+        self._tell_changed = storage_changed
 
     def put(self, seen: StorageObject) -> list[PodKey]:
         """Add or change a storage object; returns the pods whose volumes it concerns."""
@@ -200,7 +211,10 @@ class PodsByClaim:
 
     def release(self, record: PodRecord) -> None:
         """Promise the claims of a pod nothing any more, since it is bound or its room was given back."""
+        before = self._volumes.pledges.version
         self.classed_anew((record.key, *self._volumes.release(record.key)))
+        if self._volumes.pledges.version != before:  # a volume that was promised is free
+            self._tell_changed()
 
     def classed_anew(self, pods: Iterable[PodKey]) -> None:
         """Class pods again whose volumes may ask something else of a node now."""
@@ -211,4 +225,4 @@ class PodsByClaim:
         """Let those who wait profit from a change, if there was any; a claim concerns only the pods that use it."""
         self.classed_anew(pods)
         if self._classes.claiming and not is_claim and self._volumes.book.changes != before:
-            self._helped()
+            self._tell_changed()

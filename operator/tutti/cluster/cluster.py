@@ -78,7 +78,9 @@ class Cluster:
         self.reclassed: Collection[PodKey] = self._classing.changed
         self._cards = self.nodes.card_holders
         self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
-        self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
+        self._claimants = PodsByClaim(
+            self.nodes.volumes, self._classing, self.classes, helped=self._helped, storage_changed=self._storage_changed
+        )
         devices = self.nodes.devices
         self.device_users = PodsByDevice(devices, self._classing, self.classes, self.pods, helped=self._helped)
         self.held = HeldRoom(self.nodes, self._occupants, self.device_users, self)
@@ -384,6 +386,11 @@ class Cluster:
     def _helped(self) -> None:
         """Note that what has changed of volumes or devices may let a pod be placed that claims some."""
         self.note_exposed(())
+
+    def _storage_changed(self) -> None:
+        """Note that some node may take volumes now that it did not take before."""
+        self.freed += 1
+        self.exits.note((), storage=True)
 
     def note_exposed(self, names: Iterable[str]) -> None:
         """Note that some may have a place by now who had none; who asks for room alone, on these nodes only."""

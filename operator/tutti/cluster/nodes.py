@@ -383,6 +383,17 @@ class NodeColumns:
         codes = self.label(key).codes[: len(self)]
         return [] if codes[row] == ABSENT else np.flatnonzero(codes == codes[row]).tolist()
 
+    def rows_alike(self, rows: Iterable[int], keys: Iterable[str]) -> dict[int, None]:
+        """Return some rows, and those that have the same value of one of these labels as any of them."""
+        found = dict.fromkeys(rows)
+        some = np.fromiter(found, dtype=np.intp, count=len(found))
+        for key in keys:
+            codes = self.label(key).codes[: len(self)]
+            theirs = np.unique(codes[some])
+            alike = np.flatnonzero(np.isin(codes, theirs[theirs != ABSENT]))
+            found.update(dict.fromkeys(alike.tolist()))
+        return found
+
     def _is_unchanged(self, row: int, node: Node, taints: Sequence[Taint], features: frozenset[str]) -> bool:
         return (
             bool(self._present[row])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -378,20 +378,38 @@ class PodColumns:
         self._tenancy = longer(self._tenancy, room)
 
 
+class Exits(NamedTuple):
+    """What pods that left have made free.
+
+    Attributes:
+        rows: Of the nodes on which there is more room.
+        storage: Whether a node may have come to take volumes that it did not take before, wherever it is.
+    """
+
+    rows: dict[int, None]
+    storage: bool
+
+
 class NodeExits:
     """The nodes on which pods that left have made room since it was last asked, as long as nothing else has."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, None] = {}
+        self._exits = Exits({}, storage=False)
         self._count = self._before = 0
 
-    def note(self, rows: Iterable[int]) -> None:
-        """Note on which rows there is more room since a pod has left, for which `freed` has grown by one."""
-        self._rows.update(dict.fromkeys(rows))
+    def note(self, rows: Iterable[int], *, storage: bool = False) -> None:
+        """Note where there is more room, for which `freed` has grown by one.
+
+        Args:
+            rows: Of the nodes that a pod has left.
+            storage: Whether other nodes may take volumes that they did not take before.
+        """
+        self._exits.rows.update(dict.fromkeys(rows))
+        self._exits = Exits(self._exits.rows, self._exits.storage or storage)
         self._count += 1
 
-    def take(self, freed: int) -> dict[int, None] | None:
-        """Return the rows since the last call; None where `freed` has grown for something else as well."""
-        rows, count, before = self._rows, self._count, self._before
-        self._rows, self._count, self._before = {}, 0, freed
-        return rows if freed - before == count else None
+    def take(self, freed: int) -> Exits | None:
+        """Return what was noted since the last call; None where `freed` has grown for something else as well."""
+        exits, count, before = self._exits, self._count, self._before
+        self._exits, self._count, self._before = Exits({}, storage=False), 0, freed
+        return exits if freed - before == count else None

@@ -8,8 +8,8 @@ from itertools import chain
 
 from tutti.engine.backfill import backfill
 from tutti.engine.queue import QueueState, quota_bounds, room_bounds
+from tutti.engine.queue.domain_bounds import DomainBounds
 from tutti.engine.queue.quota_bounds import QuotaBounds
-from tutti.engine.queue.room_bounds import RoomBounds
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.quota.flavors import Queue
@@ -34,7 +34,7 @@ class ParkedClasses:
     by_root: dict[str, Classes] = field(default_factory=dict)
     by_quota: QuotaBounds = field(default_factory=QuotaBounds)
     for_nodes: Classes = field(default_factory=dict)
-    for_room: RoomBounds = field(default_factory=RoomBounds)
+    for_room: DomainBounds = field(default_factory=DomainBounds)
     for_answers: Classes = field(default_factory=dict)
     for_throttles: dict[str, Classes] = field(default_factory=dict)
     roused: Classes = field(default_factory=dict)
@@ -102,10 +102,8 @@ class ParkedClasses:
         """
         equals = entry.equivalence
         self.for_room.drop(equals)
-        takes = room_bounds.bound_of(state, entry, why)
-        if takes is not None:
-            classes = [need.pod_class for need in entry.needs]
-            self.for_room.put(state.cluster.nodes, equals, classes, takes)
+        takes, classes = room_bounds.bound_of(state, entry, why), [need.pod_class for need in entry.needs]
+        if takes is not None and self.for_room.put(state.cluster.nodes, equals, classes, takes):
             if equals.root and (takes.by_quota or room_bounds.each_fits(state.cluster.nodes, classes)):
                 self.for_quota(equals)
             return

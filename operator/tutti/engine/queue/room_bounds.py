@@ -16,7 +16,7 @@ Who has a pod that is larger than what is free on any node is not helped by quot
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import longer, wider
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.placed_pods import Exits
 from tutti.engine.preemption import by_priority
 from tutti.engine.preemption.lower_priority import is_anybody_below
 from tutti.engine.preemption.nominated_room import would_borrow
@@ -40,6 +41,7 @@ from tutti.quota.preemption import PreemptionReach, Preemptor
 _OWN_NODE: Final = (
     Feature.ANY
     | Feature.HOST_PORTS
+    | Feature.DISKS
     | Feature.PREFERRED_POD_AFFINITY
     | Feature.OWNER
     | Feature.NODE_SELECTION
@@ -52,8 +54,15 @@ _OWN_NODE: Final = (
 
 
 def is_bounded(pod_class: PodClass) -> bool:
-    """Whether a node refuses such pods for nothing but what the node itself has, is and holds."""
-    return not pod_class.features & ~_OWN_NODE
+    """Whether a node refuses such pods for nothing but what the node itself has, is and holds, or where volumes are.
+
+    Pods in the same domain count as if they were on the node where terms keep such pods away from them
+    (`domain_bounds.py`). A claim that one pod of the cluster may use depends on what pods anywhere have, and so does
+    whoever must be near others.
+    """
+    if pod_class.volumes.once or pod_class.inter_pod.affinity:
+        return False
+    return not pod_class.features & ~(_OWN_NODE | Feature.CLAIMS | Feature.POD_AFFINITY)
 
 
 def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut | None:
@@ -115,6 +124,7 @@ class RoomBounds:
         self._free: list[int] = []
         self._asks = np.zeros((16, 1), dtype=np.int64, order="F")
         self._takes: dict[EquivalenceClass, TakesOut] = {}
+        self._claiming: dict[EquivalenceClass, None] = {}
         self._preemptors: dict[TakesOut, EqualPreemptors] = {}
         self._numbers = np.full(16, -1, dtype=np.int64)
         self._last_number = 0
@@ -125,7 +135,7 @@ class RoomBounds:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Iterable[PodClass], takes: TakesOut) -> None:
+    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Sequence[PodClass], takes: TakesOut) -> None:
         """Note what a class that is parked asks of nodes.
 
         Args:
@@ -137,6 +147,8 @@ class RoomBounds:
         self.drop(equals)
         self._takes[equals], group = takes, self._group(takes)
         self._note(equals, min((one.workload.queued_at for one in equals.entries()), default=-math.inf))
+        if any(pod_class.features & Feature.CLAIMS for pod_class in classes):
+            self._claiming[equals] = None
         rows = self._rows[equals] = []
         for pod_class in classes:
             vector = nodes.resource_index.vector(pod_class.requests)
@@ -152,6 +164,7 @@ class RoomBounds:
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
+        self._claiming.pop(equals, None)
         takes = self._takes.pop(equals, None)
         if takes is not None:
             group = self._preemptors[takes]
@@ -175,22 +188,24 @@ class RoomBounds:
             self._gained = GainedRoom(self._gained.rows)  # he may take out others there
 
     def helped(
-        self, state: QueueState, gained: Collection[int], *, anew: bool
+        self, state: QueueState, gained: Exits, *, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
-        """Return who may find room now: as long as it is there, and others, by the policy of their queues.
+        """Return who may find room now: as long as it is there, and others, by their queues' policies or their volumes.
 
         Args:
             state: As it is.
-            gained: The rows of nodes that pods have left since this was asked last.
-            anew: Whether those are of no use any more that were told before.
+            gained: What pods that have left since this was asked last have made free.
+            anew: Whether those rows are of no use any more that were told before.
         """
         self._leave_out_gone()
         if not self._rows:
             return [], []
-        rows = np.fromiter(gained, dtype=np.intp, count=len(gained))
+        rows = np.fromiter(gained.rows, dtype=np.intp, count=len(gained.rows))
         self._gained = GainedRoom(rows if anew else np.union1d(self._gained.rows, rows))
         self._as_of = None
         reaching = self._reaching(state)
+        if gained.storage:
+            reaching[[row for equals in self._claiming for row in self._rows[equals]]] = True
         return self._classes_of(self._look(state) & ~reaching), self._classes_of(reaching)
 
     def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
@@ -202,7 +217,7 @@ class RoomBounds:
         named = (group for takes, group in self._preemptors.items() if takes.preemptor is not None)
         return (next(iter(group.oldest)).root for group in named)
 
-    def fitting(self, state: QueueState) -> Collection[EquivalenceClass]:
+    def fitting(self, state: QueueState) -> frozenset[EquivalenceClass]:
         """Return who of those that were helped still is, after others have been placed."""
         cluster = state.cluster
         stamp = cluster.nodes.requested[self._gained.rows].tobytes(), cluster.pod_columns.version

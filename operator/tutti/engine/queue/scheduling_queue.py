@@ -10,7 +10,8 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | the same | `ledger.changes.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
-| pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`room_bounds.py`) |
+| pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`domain_bounds.py`) |
+| storage is otherwise, or a promised volume is free | `cluster.exits` | of those, who mounts volumes |
 | the same, or quota was given back | `ledger.snapshot` | of those, who may take back what is lent to others |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
