@@ -261,6 +261,13 @@ MEASURES: dict[str, Measure] = {
         10,
         slow=True,
     ),
+    "wake_reserved1000_ms": Measure(
+        "the same, 1,000 wait in a queue that keeps room for its head, and the head starts",
+        "ms",
+        lambda: wake.shapes_behind_heads(1000),
+        10,
+        slow=True,
+    ),
     "wake_burst400_ms": Measure(
         "a turn after 400 pods have ended at once, 1,000 unlike pods wait for nodes",
         "ms",

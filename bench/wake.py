@@ -92,6 +92,12 @@ def separate_shapes(count: int) -> float:
     return _turns(engine, running)
 
 
+def shapes_behind_heads(count: int) -> float:
+    """Milliseconds of the same where their queue keeps room for its head, which each of them is in turn."""
+    engine, running = _full(queues=1, waiting=count, quota=10**6, backfill="Reserved")
+    return _turns(engine, running)
+
+
 def burst(count: int, ended: int) -> float:
     """Milliseconds of a decide() after so many pods have ended at once; one of those who wait has the room of each."""
     engine, running = _full(queues=1, waiting=count, quota=10**6)
@@ -204,6 +210,7 @@ def _full(
     spread: int = MILLICORES // 2,
     preemption: dict[str, str] | None = None,
     wants: PodSpec | None = None,
+    backfill: str = "",
 ) -> tuple[Engine, list[Pod]]:
     """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back.
 
@@ -211,7 +218,7 @@ def _full(
     asks for `spread` millicores less than one that runs. They mount and keep away from what
     `wants` says.
     """
-    engine = _engine(queues, quota, configuration, cores, preemption=preemption)
+    engine = _engine(queues, quota, configuration, cores, preemption=preemption, backfill=backfill)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
     if preemption:
         offered: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi", "pods": "110"}
@@ -251,6 +258,7 @@ def _engine(
     cores: int = CORES,
     total: int = CORES * NODES,
     preemption: dict[str, str] | None = None,
+    backfill: str = "",
 ) -> Engine:
     """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
     engine = Engine(configuration or TuttiConfiguration())
@@ -265,6 +273,7 @@ def _engine(
     for i in range(queues):
         spec: dict[str, Any] = {"resourceGroups": [_group(quota)], "namespaceSelector": {}, "cohortName": "all"}
         spec |= {"preemption": preemption} if preemption else {}
+        spec |= {"backfill": backfill} if backfill else {}
         see(engine, "ClusterQueue", f"queue-{i}", spec)
         see(engine, "LocalQueue", f"queue-{i}", {"clusterQueue": f"queue-{i}"}, "team")
     return engine

@@ -10,7 +10,6 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
 
 import msgspec
 import numpy as np
@@ -436,8 +435,8 @@ class Cluster:
         if row is not None:
             self._charge(row, record, -1)
             self.freed += 1
-            keys = (term.topology_key for term in record.pod_signature.inter_pod.anti_affinity)
-            self.exits.note(chain([row], *(self.nodes.rows_like(row, key) for key in keys)))  # it kept others off there
+            keys = [term.topology_key for term in record.pod_signature.inter_pod.anti_affinity]
+            self.exits.note(self.nodes.rows_alike([row], keys))  # it kept others off there
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place

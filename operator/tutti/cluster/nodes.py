@@ -378,18 +378,13 @@ class NodeColumns:
             self._label_columns[key] = column
         return column
 
-    def rows_like(self, row: int, key: str) -> list[int]:
-        """Return the rows that have the same value of a label as one of them; none where that lacks it."""
-        codes = self.label(key).codes[: len(self)]
-        return [] if codes[row] == ABSENT else np.flatnonzero(codes == codes[row]).tolist()
-
     def rows_alike(self, rows: Iterable[int], keys: Iterable[str]) -> dict[int, None]:
         """Return some rows, and those that have the same value of one of these labels as any of them."""
         found = dict.fromkeys(rows)
-        some = np.fromiter(found, dtype=np.intp, count=len(found))
+        first = list(found)
         for key in keys:
             codes = self.label(key).codes[: len(self)]
-            theirs = np.unique(codes[some])
+            theirs = np.unique(codes[first])
             alike = np.flatnonzero(np.isin(codes, theirs[theirs != ABSENT]))
             found.update(dict.fromkeys(alike.tolist()))
         return found

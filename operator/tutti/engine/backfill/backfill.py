@@ -20,7 +20,7 @@ A reservation stays as it is while the head can have what it promises, and is on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,7 @@ from tutti.engine.lifecycle import limits
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import Whose
-from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.assignment import NoFit
@@ -167,6 +167,31 @@ def _has_turn(state: BackfillState, entry: QueueEntry, queue: Queue) -> bool:
     return overdue_heads.has_turn(state, queue.name, entry.workload.key)
 
 
+def heads_to_try(
+    state: BackfillState, lines: Iterable[PendingQueue], entry_of: Callable[[WorkloadKey], QueueEntry | None]
+) -> Iterator[QueueEntry]:
+    """Yield who is to be tried when there may be more room anywhere, whether or not it fits there.
+
+    That is for whom something is kept, or will be when it is tried next, and for whom something was kept until now.
+
+    Args:
+        state: As it is; who had something kept for it is forgotten.
+        lines: Of all queues.
+        entry_of: Tells where somebody stands.
+    """
+    reservations = state.backfill_reservations
+    told, reservations.given_up = reservations.given_up, {}
+    told |= {one.workload: None for one in reservations.of.values()}
+    yield from (one for key in told if (one := entry_of(key)) is not None and one.equivalence.why is not None)
+    for line in lines:
+        queue = state.catalog.queues.get(line.name[0])
+        if queue is not None and queue.reserves and queue.name not in reservations.of:
+            heads = (one for one in line.parked() if _may_be_kept_for(state, one))
+            head = min(heads, key=line.order, default=None)
+            if head is not None:
+                yield head
+
+
 def explain_reservations(state: BackfillState) -> list[Workload]:
     """Have heads told what is kept for them; returns those for whom that is news."""
     news = []
@@ -210,13 +235,13 @@ def _stays_kept_for(state: BackfillState, entry: QueueEntry, reservation: Backfi
 def _is_behind(state: BackfillState, entry: QueueEntry) -> bool:
     """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.equivalence.line
-    return any(
-        line.order(one) < line.order(entry)
-        and one.equivalence.why is not None
-        and _may_pass(one.equivalence.why)
-        and not state.backfill_reservations.pausing(one.workload.key)
-        for one in line.parked()
-    )
+    return any(line.order(one) < line.order(entry) and _may_be_kept_for(state, one) for one in line.parked())
+
+
+def _may_be_kept_for(state: BackfillState, parked: QueueEntry) -> bool:
+    """Whether something will be kept for one that is parked, if nobody is before it, when it is tried next."""
+    why = parked.equivalence.why
+    return why is not None and _may_pass(why) and not state.backfill_reservations.pausing(parked.workload.key)
 
 
 def _may_pass(why: Explanation) -> bool:
@@ -337,5 +362,9 @@ def _pause(state: BackfillState, queue: Queue, workload: WorkloadKey) -> None:
 def _give_up(state: BackfillState, reservation: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.backfill_reservations.of[reservation.queue]
-    state.cluster.freed += 1
+    state.backfill_reservations.given_up[reservation.workload] = None
+    if reservation.owed:
+        state.cluster.freed += 1  # it may be anybody's turn now
+    else:
+        state.cluster.note_exposed(reservation.nodes)
     state.ledger.changes.retry(reservation.queue)

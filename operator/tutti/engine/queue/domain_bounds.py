@@ -26,7 +26,7 @@ _MOST_DOMAINS: Final = 8
 """So many sets of labels are told apart; who goes by another is tried whenever there may be more room."""
 
 
-def domains_of(classes: Iterable[PodClass]) -> Domains:
+def separation_keys(classes: Iterable[PodClass]) -> Domains:
     """Return by which labels of nodes some pods keep away from others."""
     return tuple(sorted({term.topology_key for one in classes for term in one.inter_pod.anti_affinity}))
 
@@ -57,7 +57,7 @@ class DomainBounds:
         Returns:
             Whether that is known now; others go by too many other labels already where not.
         """
-        domains = domains_of(classes)
+        domains = separation_keys(classes)
         self.drop(equals)
         if domains not in self._bounds:
             if len(self._bounds) > _MOST_DOMAINS:

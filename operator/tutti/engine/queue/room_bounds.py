@@ -79,9 +79,7 @@ def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut
     queue, workload, needs = entry.queue, entry.workload, entry.needs
     if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE or workload.phase is not Phase.WAITING:
         return None
-    if queue is not None and (queue.reserves or queue.max_moves or queue.checks.on_flavors):
-        return None
-    if queue is not None and queue.checks.provisioning:
+    if queue is not None and (queue.max_moves or queue.checks.on_flavors or queue.checks.provisioning):
         return None
     if state.plugins or state.configuration.extenders or state.cluster.classes.strict_defaults:
         return None

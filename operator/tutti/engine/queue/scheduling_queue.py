@@ -12,6 +12,7 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`domain_bounds.py`) |
 | storage is otherwise, or a promised volume is free | `cluster.exits` | of those, who mounts volumes |
+| the same | `backfill.heads_to_try` | for whom room is kept, was until now, or will be |
 | the same, or quota was given back | `ledger.snapshot` | of those, who may take back what is lent to others |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
@@ -33,6 +34,7 @@ from typing import Final
 from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.queue_orders import StateFacts
 from tutti.engine.admission.shortages import with_foreign_pods
+from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import early_fits, nominations
@@ -391,9 +393,15 @@ class SchedulingQueue:
             self._active[equals.line.name] = None
 
     def _follow_room(self, state: QueueState) -> None:
-        """Have those tried again who may fit where pods have left, or everybody where there may be other room."""
+        """Have those tried again who may fit where pods have left, or everybody where there may be other room.
+
+        For whom room is kept may come to start sooner wherever that is, and is tried as well.
+        """
         fitting, others = self._parked.helped_by_room(state)
         self._activate(state, others)
+        if state.catalog.reserving or state.backfill_reservations.given_up:
+            heads = backfill.heads_to_try(state, self._queues.values(), self.entry_of)
+            self._activate(state, [head.equivalence for head in heads])
         parked = [one for one in fitting if one.why is not None]
         self._activate(state, parked)
         self._parked.call(parked)

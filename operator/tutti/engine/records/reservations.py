@@ -124,12 +124,14 @@ class BackfillReservations:
         of: By ClusterQueue.
         releases: When what a workload has is free again at the latest, for those of which it is known.
         pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
+        given_up: Who had something kept for it until now, and has not been tried since.
         last: The last number that was given.
     """
 
     of: dict[str, BackfillReservation] = field(default_factory=dict)
     releases: ExpectedReleases = field(default_factory=ExpectedReleases)
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
+    given_up: dict[WorkloadKey, None] = field(default_factory=dict)
     last: int = 0
 
     def is_for(self, queue: str, workload: WorkloadKey) -> bool:
