@@ -21,6 +21,7 @@ class DefinitionStrategy(Strategy):
     """CustomResourceDefinitions."""
 
     generation = True
+    needs_version = True
     has_status = True
     standard_finalizers = False
 
@@ -36,7 +37,7 @@ class DefinitionStrategy(Strategy):
     def prepare_create(self, obj: Json) -> None:
         """Nothing is served yet; the storage version is noted."""
         stored = [one["name"] for one in obj["spec"].get("versions", ()) if one.get("storage")]
-        obj["status"] = {"storedVersions": stored, "conditions": [], "acceptedNames": {"kind": "", "plural": ""}}
+        obj["status"] = {"storedVersions": stored, "conditions": None, "acceptedNames": {"kind": "", "plural": ""}}
 
     def prepare_update(self, new: Json, old: Json) -> None:
         """A version once stored stays in the list."""

@@ -7,20 +7,24 @@ emptied.
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import Any
 
 from tutti_sim.crd import cel
+from tutti_sim.crd.declared import declared_root
 from tutti_sim.crd.definitions import CLEANUP, reader
 from tutti_sim.crd.structural import shape_of, shaped
 from tutti_sim.crd.validate import validate
 from tutti_sim.kinds.columns import AGE, NAME
-from tutti_sim.kinds.decode import DecodeError, Notes, decoder
+from tutti_sim.kinds.decode import Notes, decoder
 from tutti_sim.kinds.decode import shape as builtin_shape
+from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.kinds.resource import STATUS_VERBS, Column, Registry, Resource, ScalePaths, Strategy, Subresource
 from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import FieldError
 from tutti_sim.meta.selectors import METADATA, path
 from tutti_sim.patch.strategic import LEAF, DocumentShape, Form
+from tutti_sim.patch.typed import Declared
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.collection import Version
@@ -45,6 +49,7 @@ class CustomStrategy(Strategy):
 
     generation = True
     needs_version = True
+    shows_status = False
 
     def __init__(self, *, status: bool) -> None:
         self.has_status = status
@@ -79,6 +84,11 @@ class CustomCodec:
     def shape(self) -> DocumentShape:
         """The document's shape."""
         return self._shape
+
+    @cached_property
+    def declared(self) -> Declared:
+        """What a configuration that is applied may hold."""
+        return declared_root(self.schema)
 
     def decode(self, body: Json, notes: Notes) -> Json:
         """A fresh object: pruned, without stray nulls, defaulted."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tutti_sim.devices import claims, fields
 from tutti_sim.devices.fields import MOST_CONFIGURATIONS, Faults, each, each_once
-from tutti_sim.kinds.podrules import check_node_selector
+from tutti_sim.kinds.affinity import check_node_selector
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import forbidden_field, invalid, required, unsupported
 

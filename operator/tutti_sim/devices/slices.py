@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tutti_sim.devices import fields
 from tutti_sim.devices.fields import Faults, each, each_entry, each_once
-from tutti_sim.kinds.podrules import check_node_selector
+from tutti_sim.kinds.affinity import check_node_selector
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import duplicate, forbidden_field, invalid, required, unsupported

@@ -17,6 +17,7 @@ _UNCHANGED = "field is immutable"
 class ResourceClaimStrategy(Strategy):
     """Claims, whose specification never changes."""
 
+    answers_object = True
     has_status = True
 
     def default(self, obj: Json) -> None:
@@ -60,6 +61,8 @@ def _results(claim: Json) -> list[Json]:
 class ClaimTemplateStrategy(Strategy):
     """Templates of claims, which never change either."""
 
+    answers_object = True
+
     def default(self, obj: Json) -> None:
         """As for the claims made from them."""
         template = obj.setdefault("spec", {})
@@ -94,6 +97,7 @@ def _labels(meta: Json) -> list[FieldError]:
 class DeviceClassStrategy(Strategy):
     """Classes of devices."""
 
+    answers_object = True
     generation = True
 
     def default(self, obj: Json) -> None:
@@ -108,6 +112,7 @@ class DeviceClassStrategy(Strategy):
 class ResourceSliceStrategy(Strategy):
     """What drivers publish."""
 
+    answers_object = True
     generation = True
 
     def default(self, obj: Json) -> None:

@@ -11,13 +11,14 @@ import msgspec
 
 from tutti_sim.http.rendering import Rendering, listing
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import Json, numbers, selectors
+from tutti_sim.meta import Json, gojson, numbers, selectors
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
     bad_request,
     expired,
     forbidden_field,
+    internal,
     unsupported,
     version_too_large,
 )
@@ -106,7 +107,8 @@ def _watch_faults(match: str, initial: bool, query: Mapping[str, str]) -> list[F
         errors.append(forbidden_field("resourceVersionMatch", text))
     if match and match != MATCHES[1]:
         errors.append(unsupported("resourceVersionMatch", match, MATCHES[1:]))
-    if match and query.get("continue"):
+    begins = not query.get("resourceVersion")  # such a watch is taken for one that asks for what exists
+    if query.get("continue") and (match or (begins and not initial)):
         errors.append(CONTINUED)
     return errors
 
@@ -121,6 +123,17 @@ def number(version: str) -> int:
         raise ValueError(f'resourceVersion: Invalid value: "{version}": {error}') from None
 
 
+def check_version(backend: Backend, query: Mapping[str, str]) -> None:
+    """ApiError 500 or 504 where one object is asked for as of a version that is none, or has not come yet."""
+    version = query.get("resourceVersion", "")
+    try:
+        asked = number(version)
+    except ValueError as error:
+        raise internal(str(error), reason="") from None
+    if asked > backend.store.revision:
+        raise version_too_large(asked, backend.store.revision)
+
+
 def token(rv: int, start: tuple[str, str]) -> str:
     """A continue token: the snapshot's version and the last key sent."""
     raw = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": rv, "start": list(start)})
@@ -133,7 +146,10 @@ def read_token(text: str) -> tuple[int, tuple[str, str]]:
         raw = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
-    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError, OverflowError):
+    except msgspec.DecodeError:
+        fault = gojson.fault(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        raise bad_request(f"invalid continue token: continue key is not valid: {fault}") from None
+    except (binascii.Error, KeyError, TypeError, ValueError, OverflowError):
         text = "invalid continue token: continue key is not valid: unrecognized or malformed token"
         raise bad_request(text) from None
 

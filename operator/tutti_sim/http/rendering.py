@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import ApiError, no_such_form, not_acceptable
+from tutti_sim.meta.errors import ApiError, form_of_lists, form_of_objects, no_such_form, not_acceptable
 from tutti_sim.store.collection import Version
 
 BODY_LIMIT = 3 * 1024 * 1024
@@ -171,7 +171,7 @@ META = "meta.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A rendering: media is `json` or `yaml`, form `object`, `table` or `partial`."""
+    """A rendering: media is `json` or `yaml`, form `object`, `table`, `partial` or `partials` (a list of it)."""
 
     media: str = "json"
     form: str = "object"
@@ -184,6 +184,7 @@ class Rendering:
 
 
 PLAIN = Rendering()
+FORMS = {"Table": "table", "PartialObjectMetadata": "partial", "PartialObjectMetadataList": "partials"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +208,11 @@ def ranges(accept: str) -> tuple[Range, ...]:
 
 
 @lru_cache(maxsize=256)
-def rendering(accept: str, *, watched: bool = False) -> Rendering:
+def rendering(accept: str, *, watched: bool = False, custom: bool = False) -> Rendering:
     """The first rendering of an Accept header that can be had; ApiError 406 when none can.
 
-    `watched` says that it is of what can be watched, where a refusal offers the forms of streams as well.
+    `watched` says that it is of what can be watched, where a refusal offers the forms of streams too; `custom` that
+    it is of a custom resource, where the refusal is in other words.
     """
     entries = ranges(accept)
     if not entries:
@@ -226,10 +228,10 @@ def rendering(accept: str, *, watched: bool = False) -> Rendering:
         if form is None:
             return Rendering(media)
         known = entry.params.get("g") == META and entry.params.get("v") in ("v1", "v1beta1")
-        if known and form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
-            return Rendering(media, "table" if form == "Table" else "partial", entry.params["v"])
+        if known and form in FORMS:
+            return Rendering(media, FORMS[form], entry.params["v"])
         formless = True
-    raise no_such_form(OFFERED) if formless else not_acceptable(OFFERED + STREAMS if watched else OFFERED)
+    raise no_such_form(OFFERED) if formless or custom else not_acceptable(OFFERED + STREAMS if watched else OFFERED)
 
 
 encode = msgspec.json.Encoder().encode
@@ -251,10 +253,20 @@ def _warning(text: str) -> tuple[str, str]:
     return "Warning", f'299 - "{escaped}"'
 
 
-def failure(error: ApiError) -> web.Response:
-    """The response of an error."""
-    headers = list(error.headers.items())
-    return Answer(encode(error.body()), status=error.code, content_type="application/json", headers=headers)
+def failure(error: ApiError, accept: str = "", warnings: Sequence[str] = ()) -> web.Response:
+    """The response of an error, as YAML for those who asked for that."""
+    headers = [*error.headers.items(), *map(_warning, warnings)]
+    body, content_type = encode(error.body()), "application/json"
+    if "yaml" in accept and _media(accept) == "yaml":
+        body, content_type = yaml.safe_dump(error.body(), sort_keys=True).encode(), "application/yaml"
+    return Answer(body, status=error.code, content_type=content_type, headers=headers)
+
+
+def _media(accept: str) -> str:
+    try:
+        return rendering(accept).media
+    except ApiError:
+        return PLAIN.media
 
 
 def success(details: Json | None = None, *, code: int | None = None) -> bytes:
@@ -291,6 +303,8 @@ def one(resource: Resource, version: Version, rendering: Rendering, *, include: 
             return encode(table(resource, [version], {}, include=include))
         case "partial":
             return version.view("partial", partial)
+        case "partials":
+            raise form_of_lists(resource.go_name)
         case _:
             return stored(resource, version)
 
@@ -302,6 +316,8 @@ def listing(
     if rendering.form == "table":
         return encode(table(resource, versions, meta, include=include))
     if rendering.form == "partial":
+        raise form_of_objects(resource.go_name)
+    if rendering.form == "partials":
         kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
         items = [version.view("partial", partial) for version in versions]
     else:

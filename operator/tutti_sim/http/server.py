@@ -15,7 +15,8 @@ from tutti_sim.http import discovery, lists, openapi, rendering, request, watche
 from tutti_sim.http import rendering as rendering__
 from tutti_sim.http.rendering import BODY_LIMIT, HttpRequest
 from tutti_sim.http.request import Incoming, Target
-from tutti_sim.http.subresources import ADMIN, ANONYMOUS, Reviews, Subresources, allowed
+from tutti_sim.http.reviews import ADMIN, ANONYMOUS, Reviews, allowed
+from tutti_sim.http.subresources import Subresources
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta.errors import (
     ApiError,
@@ -63,20 +64,21 @@ class ApiServer:
 
     async def handle(self, http: HttpRequest) -> web.StreamResponse:
         """Answer one request."""
+        warnings: list[str] = []
         try:
             segments = [part for part in http.rel_url.raw_path.split("/") if part]
             if "%" in http.rel_url.raw_path:
                 segments = [unquote(part) for part in segments]
             user = self._authenticate(http)
             query = http.query if http.rel_url.raw_query_string else NO_QUERY
-            incoming = Incoming(http, user, query)
+            incoming = Incoming(http, user, query, warnings)
             if not segments or segments[0] not in ("api", "apis"):
                 return self._other(incoming, segments)
             answer = await self._api(incoming, segments)
         except web.HTTPRequestEntityTooLarge:
             answer = rendering.failure(too_large(f"limit is {BODY_LIMIT}"))
         except ApiError as error:
-            answer = rendering.failure(error)
+            answer = rendering.failure(error, http.headers.get("Accept", ""), warnings)
         for settled in self._backend.settle:
             await settled()
         return answer
@@ -194,7 +196,7 @@ class ApiServer:
 
     async def _resource(self, incoming: Incoming, resource: Resource, target: Target) -> web.StreamResponse:
         collection = not target.name and not target.subresource and incoming.http.method == "GET"
-        rendering = rendering__.rendering(incoming.accept, watched=collection)
+        rendering = rendering__.rendering(incoming.accept, watched=collection, custom=resource.custom)
         if (
             resource.namespaced
             and not target.namespace
@@ -227,6 +229,7 @@ class ApiServer:
     ) -> web.StreamResponse:
         match incoming.http.method:
             case "GET":
+                lists.check_version(self._backend, incoming.query)
                 version = self._backend.get(resource, target.namespace, target.name)
                 include = incoming.query.get("includeObject", "Metadata")
                 body = rendering__.one(resource, version, rendering, include=include)

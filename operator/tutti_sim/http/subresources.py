@@ -1,34 +1,32 @@
-"""Paths below an object other than its status, and kinds that are questions.
-
-The paths are binding, eviction, scale, finalize, resize, tokens and logs; the questions: who am I, may I, is this token
-good.
-"""
+"""Paths below an object other than its status: binding, eviction, scale, finalize, resize, tokens and logs."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from typing import Any
 
 from aiohttp import web
 
-from tutti_sim.http import rendering, request, writes
-from tutti_sim.http import rendering as rendering__
+from tutti_sim.http import logs, rendering, request, scale, writes
 from tutti_sim.http.rendering import Rendering
 from tutti_sim.http.request import Incoming, Target
-from tutti_sim.http.writes import NOT_APPLIED, check_patch, transformer
-from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import Json, clock, selectors
-from tutti_sim.meta.errors import ApiError, bad_request, method_not_allowed, no_such_resource
-from tutti_sim.meta.selectors import path
+from tutti_sim.kinds.resource import BuiltinCodec, Resource, Strategy
+from tutti_sim.meta import Json, clock
+from tutti_sim.meta.errors import (
+    bad_request,
+    invalid,
+    method_not_allowed,
+    no_such_resource,
+    not_found,
+    unprocessable,
+)
 from tutti_sim.rest import binding, write
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.metadata import Call, User, write_call
-from tutti_sim.rest.rbac import Attributes
-from tutti_sim.store.collection import Version
+from tutti_sim.rest.metadata import STANDARD_FINALIZERS, Call, write_call
 
 TOKEN_SECONDS = 3600
 TOKEN_LIMIT = 1 << 32
+SHORTEST_TOKEN = 600
+UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"
 
 
 class Subresources:
@@ -47,7 +45,7 @@ class Subresources:
             case "status" | "resize" | "ephemeralcontainers":
                 return await self._part(incoming, resource, target, rendering)
             case "scale":
-                return await self._scale(incoming, resource, target, rendering)
+                return await scale.answer(self._backend, incoming, resource, target, rendering)
             case "binding" if method == "POST":
                 return await self.bind(incoming, target.namespace, target.name)
             case "eviction" if method == "POST":
@@ -57,7 +55,7 @@ class Subresources:
             case "token" if method == "POST":
                 return await self._token(incoming, resource, target)
             case "log" if method == "GET":
-                self._backend.get(resource, target.namespace, target.name)
+                logs.check(self._backend, self._backend.get(resource, target.namespace, target.name), incoming.query)
                 return web.Response(text="", content_type="text/plain")
             case "binding" | "eviction" | "finalize" | "token" | "log":
                 raise method_not_allowed()
@@ -80,16 +78,18 @@ class Subresources:
     async def bind(self, incoming: Incoming, namespace: str, name: str) -> web.Response:
         """Bind a pod; without a name in the path, the one that the Binding names."""
         call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
-        body = await request.posted(incoming, "metadata", "target")
-        name = name or (body.get("metadata") or {}).get("name", "")
+        body = await _posted(incoming, BINDING, call, namespace)
+        if not name and not body["metadata"].get("name"):
+            raise bad_request("Name parameter required.")
+        name = name or body["metadata"]["name"]
         binding.bind(self._backend, namespace, name, body, dry_run=call.dry_run)
-        return rendering.respond(BOUND, status=201)
+        return rendering.respond(BOUND, status=201, warnings=call.warnings)
 
     async def _evict(self, incoming: Incoming, target: Target) -> web.Response:
         call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
-        body = await request.posted(incoming, "metadata", "deleteOptions")
+        body = await _posted(incoming, EVICTION, call, target.namespace)
         binding.evict(self._backend, target.namespace, target.name, body, user=incoming.user, dry_run=call.dry_run)
-        return rendering.respond(BOUND, status=201)
+        return rendering.respond(BOUND, status=201, warnings=call.warnings)
 
     async def _finalize(
         self, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
@@ -99,174 +99,80 @@ class Subresources:
         body = await request.document(incoming)
         current = self._backend.get(resource, target.namespace, target.name)
         wanted, _ = write.decode(resource, body, call)
+        faults = [
+            invalid(
+                f"spec.finalizers[{index}]", one, "name is neither a standard finalizer name nor is it fully qualified"
+            )
+            for index, one in enumerate(wanted.get("spec", {}).get("finalizers") or ())
+            if "/" not in one and one not in STANDARD_FINALIZERS
+        ]
+        if faults:
+            raise unprocessable(resource.kind, resource.group, target.name, faults)
         obj = {**current.obj, "metadata": dict(current.obj["metadata"]), "spec": wanted.get("spec", {})}
         version = write.commit(self._backend, resource, current, obj, call)
         return writes.answer_write(resource, version, rendering, call=call)
 
     async def _token(self, incoming: Incoming, resource: Resource, target: Target) -> web.Response:
-        body = await request.posted(incoming, "metadata", "spec")
-        self._backend.get(resource, target.namespace, target.name)
-        seconds = (body.get("spec") or {}).get("expirationSeconds") or TOKEN_SECONDS
-        if type(seconds) is not int or not 0 < seconds <= TOKEN_LIMIT:
-            raise bad_request(f"spec.expirationSeconds must be an integer between 1 and {TOKEN_LIMIT}")
+        call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
+        body = await _posted(incoming, TOKEN, call, target.namespace)
+        account = self._backend.get(resource, target.namespace, target.name)
+        spec = _token_spec(self._backend, body, target)
         token = secrets.token_urlsafe(32)
         self.issued[token] = f"system:serviceaccount:{target.namespace}:{target.name}"
         answer = {
-            "kind": "TokenRequest",
-            "apiVersion": "authentication.k8s.io/v1",
-            "metadata": {"name": target.name, "namespace": target.namespace, "creationTimestamp": clock.now()},
-            "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": seconds},
-            "status": {"token": token, "expirationTimestamp": clock.later(seconds)},
+            "kind": TOKEN.kind,
+            "apiVersion": TOKEN.api_version,
+            "metadata": {
+                "name": target.name,
+                "namespace": target.namespace,
+                "uid": account.obj["metadata"]["uid"],
+                "creationTimestamp": clock.now(),
+            },
+            "spec": spec,
+            "status": {"token": token, "expirationTimestamp": clock.later(spec["expirationSeconds"])},
         }
-        return rendering.respond(rendering.encode(answer), status=201)
-
-    async def _scale(
-        self, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
-    ) -> web.Response:
-        current = self._backend.get(resource, target.namespace, target.name)
-        shown = scale_of(resource, current)
-        if incoming.http.method == "GET":
-            return rendering__.respond(rendering__.encode(shown), rendering=rendering)
-        kind = "PatchOptions" if incoming.http.method == "PATCH" else "UpdateOptions"
-        call = write_call(incoming.query, kind=kind, user=incoming.user, agent=incoming.agent)
-        if incoming.http.method == "PATCH":
-            check_patch(resource, incoming.content_type, among=NOT_APPLIED)
-            changed = transformer(resource, incoming.content_type, await incoming.http.read())(shown)
-        else:
-            changed = await request.document(incoming)
-        if not isinstance(changed, dict):
-            raise bad_request("a Scale must be an object")
-        request.require_objects(changed, "metadata", "spec")
-        version = await self._rescale(resource, current, changed, call)
-        return rendering__.respond(rendering__.encode(scale_of(resource, version)), rendering=rendering)
-
-    async def _rescale(self, resource: Resource, current: Version, changed: Json, call: Call) -> Version:
-        replicas = (changed.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or replicas < 0:
-            raise ApiError(422, "Invalid", "spec.replicas: Invalid value: must be greater than or equal to 0")
-        asked = (changed.get("metadata") or {}).get("resourceVersion")
-        if resource.scale is None:
-            raise no_such_resource()
-        where = resource.scale.spec
-
-        def transform(obj: Json) -> Json:
-            result = _with(obj, where.split("."), replicas)
-            if asked:
-                result["metadata"] = {**result["metadata"], "resourceVersion": asked}
-            return result
-
-        return await write.change(self._backend, resource, *current.key, transform, call)
+        return rendering.respond(rendering.encode(answer), status=201, warnings=call.warnings)
 
 
 BOUND = rendering.success(code=201)
 
-
-def scale_of(resource: Resource, version: Version) -> Json:
-    """The Scale of an object."""
-    if resource.scale is None:
-        raise no_such_resource()
-    obj, meta = version.obj, version.obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: Json = {"replicas": _number(obj, resource.scale.status)}
-    selector = _selector(obj, resource)
-    if selector:
-        status["selector"] = selector
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: meta[key] for key in kept if key in meta},
-        "spec": {"replicas": _number(obj, resource.scale.spec)},
-        "status": status,
-    }
+BINDING = Resource("", "v1", "bindings", "Binding", True, BuiltinCodec("Binding"), Strategy())
+EVICTION = Resource("policy", "v1", "evictions", "Eviction", True, BuiltinCodec("Eviction"), Strategy())
+TOKEN = Resource(
+    "authentication.k8s.io", "v1", "tokenrequests", "TokenRequest", True, BuiltinCodec("AuthenticationV1TokenRequest"),
+    Strategy(),
+)  # fmt: skip
+BINDABLE = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
 
 
-def _number(obj: Json, where: str) -> int:
-    return int(path(where)(obj) or 0)
+async def _posted(incoming: Incoming, kind: Resource, call: Call, namespace: str) -> Json:
+    """What is posted to a subresource, which is an object of a kind that is not stored."""
+    call.warnings = incoming.warnings
+    body, _ = write.decode(kind, await writes.sent(incoming, kind, call), call)
+    write.check_place(body, namespace, "")
+    return body
 
 
-def _selector(obj: Json, resource: Resource) -> str:
-    where = resource.scale.selector if resource.scale else ""
-    if not where:
-        return ""
-    if resource.custom:
-        return path(where)(obj)
-    selector = obj.get("spec", {}).get("selector")
-    return selectors.selector_text({"matchLabels": selector} if resource.kind == "ReplicationController" else selector)
-
-
-def _with(obj: Json, names: list[str], value: Any) -> Json:
-    """A copy of an object with one place set."""
-    if len(names) == 1:
-        return {**obj, names[0]: value}
-    return {**obj, names[0]: _with(obj.get(names[0]) or {}, names[1:], value)}
-
-
-ADMIN = User("tutti-admin", ("system:masters", "system:authenticated"))
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-
-
-def allowed(user: User) -> bool:
-    """Whether a user may do everything; the others may look at versions and health only."""
-    return "system:masters" in user.groups
-
-
-def _rules(spec: Json, user: User) -> Json:
-    del spec
-    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-    return {
-        "resourceRules": [everything] if allowed(user) else [],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if allowed(user) else [],
-        "incomplete": False,
-    }
-
-
-def _self(spec: Json, user: User) -> Json:
-    del spec
-    return {"userInfo": {"username": user.name, "groups": list(user.groups)}}
-
-
-Question = Callable[[Json, User], Json]
-
-
-class Reviews:
-    """Answers reviews; `identify` tells whose a token is, and `permits` what somebody may do."""
-
-    def __init__(self, identify: Callable[[str], User | None], permits: Callable[[User, Attributes], bool]) -> None:
-        self._identify = identify
-        self._permits = permits
-        self._questions: dict[str, Question] = {
-            "selfsubjectaccessreviews": self._access,
-            "subjectaccessreviews": self._access,
-            "localsubjectaccessreviews": self._access,
-            "selfsubjectrulesreviews": _rules,
-            "selfsubjectreviews": _self,
-            "tokenreviews": self._token,
-        }
-
-    def knows(self, resource: Resource) -> bool:
-        """Whether a resource is a review."""
-        return resource.plural in self._questions
-
-    def answer(self, resource: Resource, body: Json, user: User) -> Json:
-        """The review with its status."""
-        spec = body.get("spec") or {}
-        status = self._questions[resource.plural](spec, user)
-        return {
-            "kind": resource.kind,
-            "apiVersion": resource.api_version,
-            "metadata": {"creationTimestamp": None},
-            "spec": spec,
-            "status": status,
-        }
-
-    def _access(self, spec: Json, user: User) -> Json:
-        groups = spec.get("groups")
-        asked = user if "user" not in spec and groups is None else User(spec.get("user", ""), tuple(groups or ()))
-        return {"allowed": self._permits(asked, Attributes.of_review(spec))}
-
-    def _token(self, spec: Json, user: User) -> Json:
-        del user
-        owner = self._identify(str(spec.get("token", "")))
-        if owner is None:
-            return {"authenticated": False, "user": {}}
-        return {"authenticated": True, "user": {"username": owner.name, "groups": list(owner.groups)}}
+def _token_spec(backend: Backend, body: Json, target: Target) -> Json:
+    """What a token is made for; ApiError 422 where it would be too short or too long a time."""
+    spec, named = body.get("spec", {}), body["metadata"].get("name")
+    seconds = spec.get("expirationSeconds", TOKEN_SECONDS)
+    if named and named != target.name:
+        fault = invalid("metadata.name", named, "must match the service account name if specified")
+        raise unprocessable(TOKEN.kind, TOKEN.group, target.name, [fault])
+    if not SHORTEST_TOKEN <= seconds <= TOKEN_LIMIT:
+        limit = "less than 10 minutes" if seconds < SHORTEST_TOKEN else "larger than 2^32 seconds"
+        fault = invalid("spec.expirationSeconds", seconds, f"may not specify a duration {limit}")
+        raise unprocessable(TOKEN.kind, TOKEN.group, "", [fault])
+    bound = spec.get("boundObjectRef")
+    if bound:
+        plural = BINDABLE.get((bound.get("apiVersion", ""), bound.get("kind", "")))
+        if plural is None:
+            group, _, version = bound.get("apiVersion", "").rpartition("/")
+            raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={bound.get('kind', '')}")
+        found = backend.find(plural, "" if plural == "nodes" else target.namespace, bound.get("name", ""))
+        if found is None:
+            raise not_found(plural, "", bound.get("name", ""))
+    audiences = spec.get("audiences") or ["https://kubernetes.default.svc"]
+    kept = {"boundObjectRef": bound} if bound else {"boundObjectRef": None}
+    return {"audiences": audiences, "expirationSeconds": seconds, **kept}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from tutti_sim.http.lists import Scope, number
-from tutti_sim.http.rendering import HttpRequest, Rendering, encode, for_aiohttp, partial, stored, table
+from tutti_sim.http.rendering import STREAMS, HttpRequest, Rendering, encode, for_aiohttp, partial, stored, table
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import ApiError, expired
+from tutti_sim.meta.errors import ApiError, expired, no_such_form
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.metadata import integer, truth
 from tutti_sim.store.collection import Collection, Compacted, Feed, Notice, Subscription, Version
@@ -61,7 +61,7 @@ class Writer:
             case "table":
                 body = encode(table(self._resource, [version], {}, include=self._include, heading=self._heading))
                 self._heading = False
-            case "partial":
+            case "partial" | "partials":
                 body = version.view("partial", partial)
             case _:
                 body = stored(self._resource, version)
@@ -73,11 +73,27 @@ class Writer:
         if annotations:
             meta["annotations"] = dict(annotations)
         resource = self._resource
-        if self._rendering.form == "partial":
-            body: Json = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+        if self._rendering.form == "table":
+            body: Json = self._empty_row(meta)
+        elif self._rendering.form in ("partial", "partials"):
+            body = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
         else:
             body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
         return b'{"type":"BOOKMARK","object":' + encode(body) + b"}\n"
+
+    def _empty_row(self, meta: Json) -> Json:
+        """A bookmark as a table has it: a row of an object with nothing in it."""
+        told = {key: value for key, value in meta.items() if value is not None}
+        empty: Json = {"metadata": told, "spec": {}, "status": {}}
+        cells = [column.cell(empty) for column in self._resource.columns]
+        shown = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": told}
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": meta["resourceVersion"]},
+            "columnDefinitions": None,
+            "rows": [{"cells": cells, "object": None if self._include == "None" else shown}],
+        }
 
 
 def error_line(error: ApiError) -> bytes:
@@ -94,6 +110,8 @@ async def stream(
     rendering: Rendering,
 ) -> web.StreamResponse:
     """Answer a watch until it times out, the client goes, or falls too far behind."""
+    if rendering.media != "json":
+        raise no_such_form(STREAMS.removeprefix(", "))
     try:
         version = number(query.get("resourceVersion", ""))
     except ValueError as error:  # kube-apiserver does not classify it where it is watched from

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any
 
@@ -14,21 +13,28 @@ from tutti_sim.http.rendering import PLAIN, Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import ApiError, bad_request, details, unsupported_media_type
-from tutti_sim.patch import apply, strategic
+from tutti_sim.meta.errors import (
+    GO_NAMES,
+    ApiError,
+    bad_request,
+    conflict,
+    details,
+    no_such_patch,
+    unsupported_media_type,
+)
+from tutti_sim.patch import apply, strategic, typed
 from tutti_sim.rest import delete, write
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.metadata import Call, write_call
 from tutti_sim.store.collection import Version
 
-APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+APPLY = "application/apply-patch+yaml"
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 OPERATIONS = "application/json-patch+json"
 NOT_APPLIED = (OPERATIONS, MERGE, STRATEGIC)
-PATCHES = (*NOT_APPLIED, *APPLY)
-BUILTIN_PATCHES = f"{OPERATIONS}, {MERGE}, {STRATEGIC}, application/apply-patch+yaml, application/apply-patch+cbor"
-CUSTOM_PATCHES = f"{OPERATIONS}, {MERGE}, application/apply-patch+yaml, application/apply-patch+cbor"
+PATCHES = (*NOT_APPLIED, APPLY)
+CUSTOM_PATCHES = f"{OPERATIONS}, {MERGE}, {APPLY}"
 
 
 def answer_write(
@@ -48,10 +54,8 @@ async def post(
 ) -> web.Response:
     """Create an object."""
     call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
-    body = await request.document(incoming)
-    _refuse_duplicates(await incoming.http.read(), call)
-    if body is None:
-        raise bad_request("a body is required")
+    call.warnings = incoming.warnings
+    body = await sent(incoming, resource, call)
     version = await write.create(backend, resource, target.namespace, body, call)
     return answer_write(resource, version, rendering, status=201, call=call)
 
@@ -61,49 +65,19 @@ async def put(
 ) -> web.Response:
     """Replace an object, or its status."""
     call = write_call(incoming.query, kind="UpdateOptions", user=incoming.user, agent=incoming.agent)
+    call.warnings = incoming.warnings
     call.subresource = target.subresource
-    body = await request.document(incoming)
-    _refuse_duplicates(await incoming.http.read(), call)
+    body = await sent(incoming, resource, call)
     version, created = await write.replace(backend, resource, target.namespace, target.name, body, call)
     return answer_write(resource, version, rendering, status=201 if created else 200, call=call)
 
 
-def _refuse_duplicates(data: bytes, call: Call) -> None:
-    """Strict field validation refuses a key given twice, which the fast decoder does not see."""
-    if call.field_validation != "Strict" or data.lstrip()[:1] != b"{":
-        return
-    found = duplicates(data)
-    if found:
-        raise bad_request("strict decoding error: " + ", ".join(f'duplicate field "{path}"' for path in found))
-
-
-def duplicates(data: bytes) -> list[str]:
-    """The paths of keys that a JSON document gives twice."""
-    found: list[str] = []
-
-    class Pairs(dict[str, Any]):
-        """An object that remembers which of its keys were given twice."""
-
-        twice: tuple[str, ...] = ()
-
-    def pairs(items: list[tuple[str, Any]]) -> Pairs:
-        result = Pairs(items)
-        if len(result) < len(items):
-            seen: set[str] = set()
-            result.twice = tuple(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add returns None, which is false
-        return result
-
-    def walk(node: Any, path: str) -> None:
-        if isinstance(node, Pairs):
-            found.extend(path + key for key in node.twice)
-            for key, inner in node.items():
-                walk(inner, f"{path}{key}.")
-        elif isinstance(node, list):
-            for index, inner in enumerate(node):
-                walk(inner, f"{path[:-1]}[{index}].")
-
-    walk(json.loads(data, object_pairs_hook=pairs), "")
-    return found
+async def sent(incoming: Incoming, resource: Resource, call: Call) -> Any:
+    """The body of a write, and what it gives twice, which the call notes."""
+    body = await request.sent(incoming, resource.kind)
+    if call.field_validation != "Ignore":
+        call.noted = request.doubled(await incoming.http.read(), body, incoming.content_type)
+    return body
 
 
 async def patch(
@@ -113,11 +87,11 @@ async def patch(
     kind = incoming.content_type
     check_patch(resource, kind)
     call = write_call(
-        incoming.query, kind="PatchOptions", user=incoming.user, agent=incoming.agent, apply=kind in APPLY
+        incoming.query, kind="PatchOptions", user=incoming.user, agent=incoming.agent, apply=kind == APPLY
     )
-    call.subresource = target.subresource
+    call.subresource, call.warnings = target.subresource, incoming.warnings
     data = await incoming.http.read()
-    if kind in APPLY:
+    if kind == APPLY:
         return await _apply(backend, incoming, resource, target, rendering, call)
     backend.get(resource, target.namespace, target.name)
     transform = transformer(resource, kind, data)
@@ -128,17 +102,22 @@ async def patch(
 def check_patch(resource: Resource, kind: str, *, among: Collection[str] = PATCHES) -> None:
     """ApiError 415 for a kind of patch that is not among those that are taken here, or not for the resource."""
     if kind not in among or (kind == STRATEGIC and resource.custom):
-        raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
+        raise unsupported_media_type(CUSTOM_PATCHES) if resource.custom else no_such_patch()
 
 
 def transformer(resource: Resource, kind: str, data: bytes) -> write.Transform:
     """The function that a patch of a kind other than an apply patch is; ApiError 400 when it is malformed."""
     if kind == OPERATIONS:
-        operations = request.from_json(data)
+        operations = request.from_patch(data)
         return lambda obj: strategic.operations(obj, operations)
-    change = request.from_json(data)
+    change = request.from_patch(data)
+    if change is None and kind == MERGE:
+        raise bad_request("Invalid JSON Patch")
     if not isinstance(change, dict):
-        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        what = GO_NAMES.get(type(change), "value")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )
     if kind == MERGE:
         return lambda obj: dict(strategic.merge_json(obj, change))
     return lambda obj: strategic.merge(obj, change, resource.codec.shape)
@@ -147,11 +126,12 @@ def transformer(resource: Resource, kind: str, data: bytes) -> write.Transform:
 async def _apply(
     backend: Backend, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering, call: Call
 ) -> web.Response:
-    config = request.from_yaml(await incoming.http.read())
-    if not isinstance(config, dict) or not config.get("kind") or not config.get("apiVersion"):
-        raise bad_request("invalid object type: apiVersion and kind must be set in an apply patch")
-    request.require_objects(config, "metadata")
-    meta = dict(config.get("metadata") or {})
+    config = _applied(resource, await incoming.http.read())
+    found = config.get("metadata") or {}
+    meta = dict(found) if isinstance(found, dict) else {}
+    name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+    about = f"{name}; {resource.group}/{resource.version}, Kind={resource.kind}"
+    typed.check(config, resource.codec.declared, about)
     write.check_name(meta, target.name)
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -174,11 +154,37 @@ async def _apply(
     if backend.collection(resource).get(target.namespace, target.name) is None:
         if call.subresource:
             backend.get(resource, target.namespace, target.name)
+        _check_absent(resource, target, meta)
         fresh = transform({"metadata": {}})
+        fresh["metadata"].pop("resourceVersion", None)
         version = await write.create(backend, resource, target.namespace, fresh, call)
         return answer_write(resource, version, rendering, status=201, call=call)
     version = await write.change(backend, resource, target.namespace, target.name, transform, call)
     return answer_write(resource, version, rendering, call=call)
+
+
+def _applied(resource: Resource, data: bytes) -> Json:
+    """The configuration of an apply patch; ApiError 400 where it is of another kind, or none."""
+    try:
+        config = request.from_yaml(data)
+    except ApiError as error:
+        raise bad_request(f"error decoding YAML: {error.message}") from None
+    if not isinstance(config, dict):
+        what = GO_NAMES.get(type(config), "value")
+        text = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
+    kind, api_version = str(config.get("kind") or ""), str(config.get("apiVersion") or "")
+    if (kind, api_version) != (resource.kind, resource.api_version):
+        group, _, version = api_version.rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
+    return config
+
+
+def _check_absent(resource: Resource, target: Target, meta: Json) -> None:
+    """ApiError 409 where a configuration is of an object that has been, and there is none."""
+    if meta.get("uid"):
+        text = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+        raise conflict(resource.plural, resource.group, target.name, text)
 
 
 async def remove_object(
@@ -186,6 +192,7 @@ async def remove_object(
 ) -> web.Response:
     """Delete an object."""
     options = delete.delete_options(await request.document(incoming), incoming.query, user=incoming.user)
+    _warn_of_orphans(resource, options, incoming)
     version, gone = await delete.delete(backend, resource, target.namespace, target.name, options)
     if gone and not resource.strategy.answers_object:
         meta = version.obj["metadata"]
@@ -194,11 +201,22 @@ async def remove_object(
     return answer_write(resource, version, rendering, call=options.call)
 
 
+def _warn_of_orphans(resource: Resource, options: delete.DeleteOptions, incoming: Incoming) -> None:
+    """What a deletion without a policy leaves behind is warned of before it is known whether there is anything."""
+    options.call.warnings = incoming.warnings
+    if resource.strategy.orphans and not options.policy:
+        options.call.warnings.append(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+            "them or set propagationPolicy=Orphan to suppress this warning"
+        )
+
+
 async def remove_all(
     backend: Backend, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
 ) -> web.Response:
     """Delete the objects of a collection that selectors choose."""
     options = delete.delete_options(await request.document(incoming), incoming.query, user=incoming.user)
+    _warn_of_orphans(resource, options, incoming)
     where = lists.scope(resource, target.namespace, "", incoming.query)
     query = {key: value for key, value in incoming.query.items() if key in ("limit", "continue")}
     found, meta = lists.page(backend, resource, where, query)

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from tutti_sim.kinds.decode import DecodeError, Notes, decoder
+from tutti_sim.kinds.decode import Notes, decoder
+from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.kinds.poddefaults import default_pod
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.resource import BuiltinCodec

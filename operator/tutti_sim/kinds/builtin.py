@@ -7,12 +7,24 @@ from dataclasses import dataclass
 
 from tutti_sim.crd.definitions import DefinitionStrategy
 from tutti_sim.devices import strategies as devices
-from tutti_sim.kinds import columns, core, others, volumes, workloads
+from tutti_sim.kinds import (
+    columns,
+    core,
+    jobs,
+    limits,
+    other_columns,
+    others,
+    roles,
+    volumes,
+    workload_columns,
+    workloads,
+)
 from tutti_sim.kinds.alike import PodCodec
 from tutti_sim.kinds.pods import PodStrategy
 from tutti_sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Strategy, Subresource
 from tutti_sim.meta.selectors import METADATA, Getter, flag, path
 
+_COLUMNS = {**columns.COLUMNS, **workload_columns.COLUMNS, **other_columns.COLUMNS}
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 SCALE = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 
@@ -37,10 +49,6 @@ class Line:
 
 def _spec() -> Strategy:
     return others.SpecStrategy()
-
-
-def _spec_status() -> Strategy:
-    return others.SpecStrategy(status=True)
 
 
 RBAC, STORAGE, APPS = "rbac.authorization.k8s.io", "storage.k8s.io", "apps"
@@ -72,8 +80,8 @@ LINES = (
         categories="all",
     ),
     Line("", "endpoints", "Endpoints", others.EndpointsStrategy, short="ep"),
-    Line("", "limitranges", "LimitRange", core.LimitRangeStrategy, short="limits"),
-    Line("", "resourcequotas", "ResourceQuota", core.QuotaStrategy, short="quota", subs="status"),
+    Line("", "limitranges", "LimitRange", limits.LimitRangeStrategy, short="limits"),
+    Line("", "resourcequotas", "ResourceQuota", limits.QuotaStrategy, short="quota", subs="status"),
     Line(
         APPS,
         "deployments",
@@ -103,8 +111,8 @@ LINES = (
     ),
     Line(APPS, "daemonsets", "DaemonSet", workloads.DaemonSetStrategy, short="ds", subs="status", categories="all"),
     Line(APPS, "controllerrevisions", "ControllerRevision", Strategy),
-    Line("batch", "jobs", "Job", workloads.JobStrategy, subs="status", categories="all"),
-    Line("batch", "cronjobs", "CronJob", workloads.CronJobStrategy, short="cj", subs="status", categories="all"),
+    Line("batch", "jobs", "Job", jobs.JobStrategy, subs="status", categories="all"),
+    Line("batch", "cronjobs", "CronJob", jobs.CronJobStrategy, short="cj", subs="status", categories="all"),
     Line("coordination.k8s.io", "leases", "Lease", others.LeaseStrategy),
     Line(
         "events.k8s.io",
@@ -122,10 +130,10 @@ LINES = (
     Line(STORAGE, "csidrivers", "CSIDriver", volumes.DriverStrategy, False),
     Line(STORAGE, "csistoragecapacities", "CSIStorageCapacity", Strategy),
     Line(STORAGE, "volumeattachments", "VolumeAttachment", volumes.AttachmentStrategy, False, subs="status"),
-    Line(RBAC, "roles", "Role", others.RoleStrategy),
-    Line(RBAC, "rolebindings", "RoleBinding", others.RoleStrategy),
-    Line(RBAC, "clusterroles", "ClusterRole", others.RoleStrategy, False),
-    Line(RBAC, "clusterrolebindings", "ClusterRoleBinding", others.RoleStrategy, False),
+    Line(RBAC, "roles", "Role", roles.RoleStrategy),
+    Line(RBAC, "rolebindings", "RoleBinding", roles.RoleStrategy),
+    Line(RBAC, "clusterroles", "ClusterRole", roles.RoleStrategy, False),
+    Line(RBAC, "clusterrolebindings", "ClusterRoleBinding", roles.RoleStrategy, False),
     Line(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", others.WebhookStrategy, False),
     Line(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", others.WebhookStrategy, False),
     Line(
@@ -142,7 +150,7 @@ LINES = (
     Line("discovery.k8s.io", "endpointslices", "EndpointSlice", others.EndpointSliceStrategy),
     Line("node.k8s.io", "runtimeclasses", "RuntimeClass", Strategy, False),
     Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", others.NetworkPolicyStrategy, short="netpol"),
-    Line("networking.k8s.io", "ingresses", "Ingress", _spec_status, short="ing", subs="status"),
+    Line("networking.k8s.io", "ingresses", "Ingress", others.IngressStrategy, short="ing", subs="status"),
     Line("networking.k8s.io", "ingressclasses", "IngressClass", _spec, False),
     Line(DRA, "deviceclasses", "DeviceClass", devices.DeviceClassStrategy, False),
     Line(
@@ -244,7 +252,7 @@ def build(line: Line) -> Resource:
         categories=tuple(line.categories.split()),
         verbs=line.verbs,
         subresources={name: _subresource(name, line.kind) for name in line.subs.split()},
-        columns=columns.COLUMNS.get(line.kind, (columns.NAME, columns.AGE)),
+        columns=_COLUMNS.get(line.kind, columns.DEFAULT),
         selectable={**METADATA, **SELECTABLE.get(line.kind, {})},
         plain=line.kind not in SELECTABLE,
         storage=line.storage,

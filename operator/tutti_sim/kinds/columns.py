@@ -12,9 +12,18 @@ NONE = "<none>"
 
 
 def _ready(obj: Json) -> str:
-    statuses = obj.get("status", {}).get("containerStatuses", ())
-    ready = sum(1 for one in statuses if one.get("ready") and "running" in one.get("state", {}))
-    return f"{ready}/{len(obj['spec'].get('containers', ()))}"
+    """Of its containers, those that start first and stay among them, the ready ones."""
+    status, spec = obj.get("status", {}), obj["spec"]
+    staying = {one["name"] for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"}
+    ready = sum(
+        1 for one in status.get("containerStatuses", ()) if one.get("ready") and "running" in one.get("state", {})
+    )
+    ready += sum(
+        1
+        for one in status.get("initContainerStatuses", ())
+        if one.get("name") in staying and one.get("started") and one.get("ready")
+    )
+    return f"{ready}/{len(spec.get('containers', ())) + len(staying)}"
 
 
 def _pod_status(obj: Json) -> str:
@@ -128,8 +137,22 @@ def _event_object(obj: Json) -> str:
 
 
 def _last_seen(obj: Json) -> str:
-    seen = obj.get("lastTimestamp") or obj.get("eventTime") or obj.get("firstTimestamp")
-    return clock.age(seen)
+    series = obj.get("series") or {}
+    seen = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("firstTimestamp")
+    return clock.age(seen or obj.get("eventTime"))
+
+
+def _event_source(obj: Json) -> str:
+    source = obj.get("source") or {}
+    parts = (source.get("component"), source.get("host"))
+    if not parts[0]:
+        parts = (obj.get("reportingComponent"), obj.get("reportingInstance"))
+    return ", ".join([parts[0] or "", parts[1]] if parts[1] else [parts[0] or ""])
+
+
+def _event_count(obj: Json) -> int:
+    series = obj.get("series")
+    return int(series.get("count", 0) if series else obj.get("count") or 1)
 
 
 EVENT = (
@@ -138,69 +161,17 @@ EVENT = (
     Column("Reason", lambda obj: obj.get("reason", "")),
     Column("Object", _event_object),
     Column("Subobject", lambda obj: obj.get("involvedObject", {}).get("fieldPath", ""), priority=1),
-    Column(
-        "Source", lambda obj: obj.get("source", {}).get("component") or obj.get("reportingComponent", ""), priority=1
-    ),
+    Column("Source", _event_source, priority=1),
     Column("Message", lambda obj: obj.get("message", "").strip()),
     Column("First Seen", lambda obj: clock.age(obj.get("firstTimestamp") or obj.get("eventTime")), priority=1),
-    Column("Count", lambda obj: str(obj.get("count", 1)), priority=1),
-    Column("Name", name, priority=1),
+    Column("Count", _event_count, priority=1),
+    Column("Name", name, format="name", priority=1),
 )
 
 
-def _status(obj: Json, field: str, absent: Any = 0) -> Any:
+def status(obj: Json, field: str, absent: Any = 0) -> Any:
+    """A field of the status."""
     return obj.get("status", {}).get(field, absent)
-
-
-def _job_completions(obj: Json) -> str:
-    wanted = obj["spec"].get("completions")
-    if wanted is None:
-        parallelism = obj["spec"].get("parallelism", 0)
-        wanted = f"1 of {parallelism}" if parallelism > 1 else "1"
-    return f"{_status(obj, 'succeeded')}/{wanted}"
-
-
-def _job_status(obj: Json) -> str:
-    for condition in _status(obj, "conditions", ()):
-        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed", "Suspended"):
-            return str(condition["type"])
-    return "Terminating" if obj["metadata"].get("deletionTimestamp") else "Running"
-
-
-def _job_duration(obj: Json) -> str:
-    start, end = _status(obj, "startTime", None), _status(obj, "completionTime", None)
-    if not start:
-        return ""
-    return clock.span((clock.parse_time(end) - clock.parse_time(start)).total_seconds()) if end else clock.age(start)
-
-
-JOB = (
-    NAME,
-    Column("Status", _job_status),
-    Column("Completions", _job_completions),
-    Column("Duration", _job_duration),
-    AGE,
-)
-
-
-def _ready_of(obj: Json) -> str:
-    return f"{_status(obj, 'readyReplicas')}/{obj['spec'].get('replicas', 0)}"
-
-
-DEPLOYMENT = (
-    NAME,
-    Column("Ready", _ready_of),
-    Column("Up-to-date", lambda obj: _status(obj, "updatedReplicas"), type="integer"),
-    Column("Available", lambda obj: _status(obj, "availableReplicas"), type="integer"),
-    AGE,
-)
-REPLICAS = (
-    NAME,
-    Column("Desired", lambda obj: obj["spec"].get("replicas", 0), type="integer"),
-    Column("Current", lambda obj: _status(obj, "replicas"), type="integer"),
-    Column("Ready", lambda obj: _status(obj, "readyReplicas"), type="integer"),
-    AGE,
-)
 
 
 def _ports(obj: Json) -> str:
@@ -230,29 +201,24 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Pod": POD_COLUMNS,
     "Node": NODE,
     "Event": EVENT,
-    "Job": JOB,
-    "Deployment": DEPLOYMENT,
-    "ReplicaSet": REPLICAS,
-    "ReplicationController": REPLICAS,
-    "StatefulSet": (NAME, Column("Ready", _ready_of), AGE),
     "Service": SERVICE,
-    "Namespace": (NAME, Column("Status", lambda obj: _status(obj, "phase", "")), AGE),
+    "Namespace": (NAME, Column("Status", lambda obj: status(obj, "phase", "")), AGE),
     "ConfigMap": (
         NAME,
-        Column("Data", lambda obj: str(len(obj.get("data", {})) + len(obj.get("binaryData", {})))),
+        Column("Data", lambda obj: len(obj.get("data", {})) + len(obj.get("binaryData", {}))),
         AGE,
     ),
     "Secret": (
         NAME,
         Column("Type", lambda obj: obj.get("type", "")),
-        Column("Data", lambda obj: str(len(obj.get("data", {})))),
+        Column("Data", lambda obj: len(obj.get("data", {}))),
         AGE,
     ),
-    "ServiceAccount": (NAME, Column("Secrets", lambda obj: str(len(obj.get("secrets", ())))), AGE),
+    "ServiceAccount": (NAME, AGE),
     "PriorityClass": (
         NAME,
-        Column("Value", lambda obj: str(obj.get("value", 0))),
-        Column("Global-Default", lambda obj: "true" if obj.get("globalDefault") else "false"),
+        Column("Value", lambda obj: obj.get("value", 0), type="integer"),
+        Column("Global-Default", lambda obj: bool(obj.get("globalDefault")), type="boolean"),
         AGE,
         Column("PreemptionPolicy", lambda obj: obj.get("preemptionPolicy", "")),
     ),
@@ -260,7 +226,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         NAME,
         Column("Min Available", lambda obj: str(obj["spec"].get("minAvailable", "N/A"))),
         Column("Max Unavailable", lambda obj: str(obj["spec"].get("maxUnavailable", "N/A"))),
-        Column("Allowed Disruptions", lambda obj: str(_status(obj, "disruptionsAllowed"))),
+        Column("Allowed Disruptions", lambda obj: status(obj, "disruptionsAllowed"), type="integer"),
         AGE,
     ),
     "Lease": (NAME, Column("Holder", lambda obj: obj.get("spec", {}).get("holderIdentity", "")), AGE),
@@ -269,25 +235,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Provisioner", lambda obj: obj.get("provisioner", "")),
         Column("ReclaimPolicy", lambda obj: obj.get("reclaimPolicy", "")),
         Column("VolumeBindingMode", lambda obj: obj.get("volumeBindingMode", "")),
-        Column("AllowVolumeExpansion", lambda obj: "true" if obj.get("allowVolumeExpansion") else "false"),
-        AGE,
-    ),
-    "PersistentVolumeClaim": (
-        NAME,
-        Column("Status", lambda obj: _status(obj, "phase", "")),
-        Column("Volume", lambda obj: obj["spec"].get("volumeName", "")),
-        Column("Capacity", lambda obj: _status(obj, "capacity", {}).get("storage", "")),
-        Column("Access Modes", lambda obj: ",".join(obj["spec"].get("accessModes", ()))),
-        Column("StorageClass", lambda obj: obj["spec"].get("storageClassName", "")),
-        AGE,
-    ),
-    "PersistentVolume": (
-        NAME,
-        Column("Capacity", lambda obj: obj["spec"].get("capacity", {}).get("storage", "")),
-        Column("Access Modes", lambda obj: ",".join(obj["spec"].get("accessModes", ()))),
-        Column("Reclaim Policy", lambda obj: obj["spec"].get("persistentVolumeReclaimPolicy", "")),
-        Column("Status", lambda obj: _status(obj, "phase", "")),
-        Column("StorageClass", lambda obj: obj["spec"].get("storageClassName", "")),
+        Column("AllowVolumeExpansion", lambda obj: bool(obj.get("allowVolumeExpansion"))),
         AGE,
     ),
     "CustomResourceDefinition": (NAME, Column("Created At", _established, type="date")),

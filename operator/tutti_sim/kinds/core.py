@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 
-from tutti_sim.kinds.podrules import check_taints
+from tutti_sim.kinds.affinity import check_taints
+from tutti_sim.kinds.containers import key_faults
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
+from tutti_sim.meta.checks import check_text
+from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, too_long, unsupported
 
 IMMUTABLE = "field is immutable"
+LARGEST = 1024 * 1024
 
 
 class NamespaceStrategy(Strategy):
@@ -37,9 +40,18 @@ class NamespaceStrategy(Strategy):
         super().prepare_update(new, old)
         new["spec"] = old.get("spec", {})
 
-    def check_name(self, name: str) -> str:
+    def validate_status(self, new: Json, old: Json) -> list[FieldError]:
+        """It is active until it is deleted, and terminating from then on."""
+        gone, phase = bool(old["metadata"].get("deletionTimestamp")), new.get("status", {}).get("phase", "")
+        wanted = "Terminating" if gone else "Active"
+        if phase in ("", wanted):
+            return []
+        text = f"may only be '{wanted}' if `deletionTimestamp` is {'not ' if gone else ''}empty"
+        return [invalid("status.Phase", phase, text)]
+
+    def check_name(self, name: str) -> list[str]:
         """A DNS label."""
-        return names.label(name)
+        return names.label_faults(name)
 
 
 class NodeStrategy(Strategy):
@@ -49,8 +61,12 @@ class NodeStrategy(Strategy):
     keeps_status_on_create = True
 
     def default(self, obj: Json) -> None:
-        """Allocatable is capacity, unless said otherwise."""
-        obj.setdefault("spec", {})
+        """Allocatable is capacity, unless said otherwise; the first of its networks is its network."""
+        spec = obj.setdefault("spec", {})
+        if spec.get("podCIDR"):
+            spec.setdefault("podCIDRs", [spec["podCIDR"]])
+        elif spec.get("podCIDRs"):
+            spec["podCIDR"] = spec["podCIDRs"][0]
         status = obj.setdefault("status", {})
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
@@ -104,15 +120,19 @@ class ConfigMapStrategy(Strategy):
     data_fields: tuple[str, ...] = ("data", "binaryData")
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Check keys."""
-        return [
-            invalid(
-                f"{field}[{key}]", key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-            )
-            for field in self.data_fields
-            for key in obj.get(field, {})
-            if not key or not all(char.isalnum() or char in "-_." for char in key)
-        ]
+        """Check keys, of which each is in one place, and how much there is."""
+        errors: list[FieldError] = []
+        other = obj.get("binaryData", {})
+        for field in self.data_fields:
+            for key in sorted(obj.get(field, {})):
+                errors.extend(check_text(key, f"{field}[{key}]", key_faults))
+                if field == "data" and key in other:
+                    text = "duplicate of key present in binaryData"
+                    errors.append(invalid(f"data[{key}]", key, text))
+        size = sum(len(value.encode()) for value in obj.get("data", {}).values())
+        if size > LARGEST:
+            errors.append(too_long("[]" if "binaryData" in self.data_fields else "data", LARGEST))
+        return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """Nothing changes once immutable is set."""
@@ -151,6 +171,7 @@ class SecretStrategy(ConfigMapStrategy):
 class ServiceStrategy(Strategy):
     """Services, with cluster addresses that nothing routes."""
 
+    create_on_update = True
     has_status = True
     answers_object = True
 
@@ -186,9 +207,9 @@ class ServiceStrategy(Strategy):
             if field in old["spec"]:
                 new["spec"].setdefault(field, old["spec"][field])
 
-    def check_name(self, name: str) -> str:
-        """A DNS-1035 label."""
-        return names.label_1035(name)
+    def check_name(self, name: str) -> list[str]:
+        """A DNS label."""
+        return names.label_faults(name)
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Check ports and type."""
@@ -220,27 +241,3 @@ class ServiceAccountStrategy(Strategy):
     """Service accounts; DELETE answers with the object."""
 
     answers_object = True
-
-
-class QuotaStrategy(Strategy):
-    """Resource quotas."""
-
-    has_status = True
-    answers_object = True
-
-    def prepare_create(self, obj: Json) -> None:
-        """Nothing is counted yet."""
-        obj["status"] = {}
-
-
-class LimitRangeStrategy(Strategy):
-    """Limit ranges."""
-
-    def default(self, obj: Json) -> None:
-        """A container's default limit is its default request too."""
-        for limit in obj.get("spec", {}).get("limits", ()):
-            if limit.get("type") == "Container":
-                for name, value in limit.get("max", {}).items():
-                    limit.setdefault("default", {}).setdefault(name, value)
-                for name, value in limit.get("default", {}).items():
-                    limit.setdefault("defaultRequest", {}).setdefault(name, value)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +17,8 @@ from typing import Any
 import msgspec
 
 from tutti_sim.kinds import markers
-from tutti_sim.meta import Json, amounts, clock
-from tutti_sim.meta.errors import GO_NAMES
+from tutti_sim.kinds.mismatch import DecodeError, MismatchError, go_item, go_type, struct_name
+from tutti_sim.meta import Json, amounts, clock, gotime
 from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
 
 
@@ -52,9 +51,9 @@ def shape(name: str) -> DocumentShape:
         found = fields.get(field)
         return field_shape(name, field, found.kind) if found else None
 
-    null = {field.name for field in fields.values() if field.required and field.kind[0] in "[{"}
+    unset = {field.name for field in fields.values() if field.required}
     form = Form.ATOMIC if name in markers.ATOMIC else Form.STRUCT
-    return DocumentShape(form, child=child, always=markers.by_value(name) | null)
+    return DocumentShape(form, child=child, always=markers.by_value(name) | unset)
 
 
 @cache
@@ -71,6 +70,8 @@ def field_shape(owner: str, field: str, kind: str) -> DocumentShape:
     if kind not in TABLE:
         return LEAF
     found = shape(kind)
+    if place in markers.GRANULAR:
+        return DocumentShape(Form.STRUCT, child=found.child, always=found.always)
     return (
         DocumentShape(found.form, child=found.child, always=found.always, merge_key="=")
         if place in markers.REPLACED
@@ -110,42 +111,16 @@ class Notes:
         self.pattern = b""
 
 
-class DecodeError(Exception):
-    """The document cannot be this type; the text is Go's."""
-
-
 Decoder = Callable[[Any, str, Notes], Any]
 
-GO_TYPES = {"str": "string", "int": "int32", "bool": "bool", "float": "float64", "bytes": "string"}
-INDEX = re.compile(r"\[\d+\]")
 
-
-def _mismatch(value: Any, owner: str, path: str, expected: str) -> DecodeError:
-    place = INDEX.sub("", path)
-    have = GO_NAMES.get(type(value), "value")
-    if isinstance(value, float) or (isinstance(value, int) and expected.startswith("int")):
-        have += f" {value}"  # a number of the wrong kind, or beyond what the type holds
-    return DecodeError(f"json: cannot unmarshal {have} into Go struct field {owner}.{place} of type {expected}")
-
-
-def _go_type(owner: str, field: str, kind: str) -> str:
-    if kind[0] == "[":
-        return "[]" + _go_type(owner, field, kind[1:-1])
-    if kind[0] == "{":
-        return "map[string]" + _go_type(owner, field, kind[1:-1])
-    if kind == "int" and markers.is_long(owner, field):
-        return "int64"
-    return GO_TYPES.get(kind, "v1." + kind)
-
-
-def _scalar(kind: str, owner: str, field: str) -> Decoder:
+def _scalar(kind: str, expected: str) -> Decoder:
     accepted: tuple[type, ...] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}[kind]
-    go_type = _go_type(owner, field, kind)
-    bound = 1 << (63 if go_type == "int64" else 31)
+    bound = 1 << (63 if expected == "int64" else 31)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
         if type(value) not in accepted or (kind == "int" and not -bound <= value < bound):
-            raise _mismatch(value, owner, path, go_type)
+            raise MismatchError(value, expected)
         return value
 
     return decode
@@ -155,48 +130,67 @@ def _any(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decode
     return value
 
 
-def _int_or_string(owner: str) -> Decoder:
-    def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
-        if type(value) not in (int, str):
-            raise _mismatch(value, owner, path, "intstr.IntOrString")
-        return value
-
-    return decode
+def _int_or_string(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    if type(value) not in (int, str) or (type(value) is int and not -(1 << 31) <= value < 1 << 31):
+        raise MismatchError(value, "int32")
+    return value
 
 
 def _quantity(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
     if type(value) not in (str, int, float):
         raise DecodeError(amounts.FORM)
     try:
-        return amounts.canonical_amount(value if isinstance(value, str) else repr(value))
+        return amounts.canonical_amount(value.strip() if isinstance(value, str) else repr(value))
     except ValueError as error:
         raise DecodeError(str(error)) from None
 
 
+def _size(value: Any, path: str, notes: Notes) -> Any:
+    """A quantity in a list of resources, which is rounded up to thousandths."""
+    return amounts.rounded_up(_quantity(value, path, notes))
+
+
 def _time(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    if type(value) is not str:
+        raise MismatchError(value, "string")
     try:
         return clock.canonical(value)
-    except (TypeError, ValueError):
-        raise DecodeError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-        ) from None
+    except ValueError:
+        raise DecodeError(gotime.fault(value, gotime.SECONDS)) from None
 
 
 def _micro(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
-    if not isinstance(value, str) or not clock.MICRO.fullmatch(value):
-        raise DecodeError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"'
-        )
-    return value
+    if type(value) is not str:
+        raise MismatchError(value, "string")
+    try:
+        return clock.canonical_micro(value)
+    except ValueError:
+        raise DecodeError(gotime.fault(value, gotime.MICROS)) from None
 
 
 def _bytes(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    if type(value) is not str:
+        raise MismatchError(value, "[]uint8")
     try:
         base64.b64decode(value, validate=True)
-    except (TypeError, binascii.Error):
-        raise DecodeError("illegal base64 data at input byte 0") from None
+    except binascii.Error:
+        raise DecodeError(f"illegal base64 data at input byte {_bad_byte(value)}") from None
     return value
 
+
+def _bad_byte(text: str) -> int:
+    """Where Go's decoder stops: at the first byte that is none of base64, or where the padding is wrong."""
+    raw = text.encode()
+    at = next((index for index, byte in enumerate(raw) if byte not in BASE64), len(raw))
+    if at == len(raw):
+        return at - at % 4 if at % 4 else at
+    if raw[at : at + 1] == b"=" and at % 4 in (2, 3):
+        padding = b"==" if at % 4 == 2 else b"="  # noqa: PLR2004 - two of four are missing
+        return at + len(padding) if raw[at:].startswith(padding) else min(at + 1, len(raw))
+    return at
+
+
+BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 # What Go writes for a required field that was not given.
 ZEROS: dict[str, Any] = {"str": "", "int": 0, "bool": False}
@@ -205,11 +199,11 @@ LEAVES: dict[str, Decoder] = {"any": _any, "time": _time, "micro": _micro, "byte
 
 def _list(item: Decoder, owner: str, field: str, kind: str) -> Decoder:
     zero: Any = "" if kind == "[str]" else {} if kind[1:-1] in TABLE else None
-    go_type = _go_type(owner, field, kind)
+    expected = go_type(owner, field, kind)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not list:
-            raise _mismatch(value, owner, path, go_type)
+            raise MismatchError(value, expected)
         items = ((f"{path}[{index}]", zero if entry is None else entry) for index, entry in enumerate(value))
         return [item(entry, place, notes) for place, entry in items if entry is not None]
 
@@ -218,11 +212,11 @@ def _list(item: Decoder, owner: str, field: str, kind: str) -> Decoder:
 
 def _map(item: Decoder, owner: str, field: str, kind: str, zero: Any) -> Decoder:
     """A decoder of maps; `zero` is what null stands for in them, None where such entries are dropped."""
-    go_type = _go_type(owner, field, kind)
+    expected = go_type(owner, field, kind)
 
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, owner, path, go_type)
+            raise MismatchError(value, expected)
         found = {key: zero if entry is None else item(entry, f"{path}.{key}", notes) for key, entry in value.items()}
         return found if zero is not None else {key: entry for key, entry in found.items() if entry is not None}
 
@@ -271,18 +265,23 @@ class _Struct:
 
     def __call__(self, value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, self.name, path, f"v1.{self.name}")
+            raise MismatchError(value, f"v1.{struct_name(self.name)}")
         fields = self._fields or self._compile()
         prefix = f"{path}." if path else ""
         out: Json = {}
-        for key, item in value.items():
-            field = fields.get(key)
-            if field is None:
-                notes.unknown.append(f'unknown field "{prefix}{key}"')
-            elif item is not None:
-                result = field[0](item, prefix + key, notes)
-                if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
-                    out[key] = result
+        key = ""
+        try:
+            for key, item in value.items():
+                field = fields.get(key)
+                if field is None:
+                    notes.unknown.append(f'unknown field "{prefix}{key}"')
+                elif item is not None:
+                    result = field[0](item, prefix + key, notes)
+                    if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
+                        out[key] = result
+        except MismatchError as error:
+            error.under(self.name, key)
+            raise
         for key, zero in self._zeros.items():
             out.setdefault(key, zero)
         return out
@@ -292,18 +291,31 @@ _STRUCTS: dict[str, _Struct] = {}
 
 
 def _compiled(kind: str, owner: str, field: str) -> Decoder:
-    place = f"{owner}.{field}"
     if kind[0] == "[":
-        return _list(_compiled(kind[1:-1], owner, field), owner, field, kind)
+        return _list(_item(kind, owner, field), owner, field, kind)
     if kind == "{str}" and field in markers.QUANTITY_MAPS:
-        return _map(_quantity, owner, field, kind, "0")
+        listed = go_type(owner, field, kind) == "v1.ResourceList"
+        return _map(_size if listed else _quantity, owner, field, kind, "0")
     if kind[0] == "{":
         zero = "" if kind in ("{str}", "{bytes}") else None
-        return _map(_compiled(kind[1:-1], owner, ""), owner, field, kind, zero)
-    if place in markers.INT_OR_STRING:
-        return _int_or_string(owner)
-    if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:
-        return _scalar(kind, owner, field)
+        return _map(_item(kind, owner, field), owner, field, kind, zero)
+    if f"{owner}.{field}" in markers.INT_OR_STRING:
+        return _int_or_string
+    if kind in ("str", "int", "bool", "float") and f"{owner}.{field}" not in markers.QUANTITIES:
+        return _scalar(kind, go_type(owner, field, kind))
+    return _leaf(kind, owner, field)
+
+
+def _item(kind: str, owner: str, field: str) -> Decoder:
+    """The decoder of what a list or a map holds."""
+    inner, place = kind[1:-1], f"{owner}.{field}"
+    if inner in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:
+        return _scalar(inner, go_item(owner, field, kind))
+    return _compiled(inner, owner, field) if inner[0] in "[{" else _leaf(inner, owner, field)
+
+
+def _leaf(kind: str, owner: str, field: str) -> Decoder:
+    place = f"{owner}.{field}"
     special = "quantity" if place in markers.QUANTITIES else "micro" if place in markers.MICRO_TIMES else kind
     return LEAVES.get(special) or decoder(kind)
 

@@ -63,6 +63,7 @@ INT_OR_STRING = frozenset(
         "RollingUpdateDaemonSet.maxSurge",
         "RollingUpdateDaemonSet.maxUnavailable",
         "RollingUpdateStatefulSetStrategy.maxUnavailable",
+        "NetworkPolicyPort.port",
     }
 )
 
@@ -168,7 +169,7 @@ _ITEM_KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "NodeStatus.addresses": ("type", ("type",)),
     "ServiceSpec.ports": ("port", ("port", "protocol")),
     "ServiceAccount.secrets": ("name", ("name",)),
-    "ServiceAccount.imagePullSecrets": ("name", ("name",)),
+    "ServiceAccount.imagePullSecrets": ("name", ()),
     "ObjectMeta.ownerReferences": ("uid", ("uid",)),
     "ResourceRequirements.claims": ("", ("name",)),
     "ValidatingWebhookConfiguration.webhooks": ("name", ("name",)),
@@ -198,8 +199,12 @@ ATOMIC = frozenset(
         "SecretReference",
         "TypedLocalObjectReference",
         "ScopeSelector",
+        "RoleRef",
+        "OwnerReference",
     }
 )
+# Objects of an atomic type, whose parts have owners of their own here.
+GRANULAR = frozenset({"PersistentVolumeSpec.claimRef"})
 # Objects that a strategic merge patch puts in place of what was there.
 REPLACED = frozenset({"PodDisruptionBudgetSpec.selector"})
 ATOMIC_FIELDS = frozenset({"PodSpec.nodeSelector", "ServiceSpec.selector", "PersistentVolumeClaimSpec.dataSource"})
@@ -210,6 +215,7 @@ _BY_VALUE: Mapping[str, frozenset[str]] = {
     "Binding": frozenset(["target"]),
     "ClusterRoleBinding": frozenset(["roleRef"]),
     "Container": frozenset(["resources"]),
+    "CoreV1Event": frozenset(["source", "involvedObject", "eventTime", "firstTimestamp", "lastTimestamp"]),
     "CronJobSpec": frozenset(["jobTemplate"]),
     "CustomResourceDefinitionSpec": frozenset(["names"]),
     "CustomResourceDefinitionStatus": frozenset(["acceptedNames"]),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from tutti_sim.kinds.podrules import check_label_selector
 from tutti_sim.kinds.resource import Strategy
+from tutti_sim.kinds.workloadrules import SHARE_RULE
 from tutti_sim.meta import Json, names
+from tutti_sim.meta.checks import check_label_selector
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
 from tutti_sim.meta.selectors import METADATA, Getter, path
 
@@ -28,6 +29,21 @@ class NetworkPolicyStrategy(Strategy):
         for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
             for port in rule.get("ports", ()):
                 port.setdefault("protocol", "TCP")
+
+
+class IngressStrategy(Strategy):
+    """Ingresses, which nothing balances."""
+
+    generation = True
+    has_status = True
+
+    def default(self, obj: Json) -> None:
+        """The specification is always shown."""
+        obj.setdefault("spec", {})
+
+    def prepare_create(self, obj: Json) -> None:
+        """It has no address yet."""
+        obj["status"] = {"loadBalancer": {}}
 
 
 class EndpointSliceStrategy(Strategy):
@@ -98,6 +114,10 @@ SELECTABLE: dict[str, Getter] = {
 class EventStrategy(Strategy):
     """Events of either group; `strict` is what events.k8s.io/v1 asks of new ones."""
 
+    def check_name(self, name: str) -> list[str]:
+        """A path segment; of the new group a DNS subdomain."""
+        return names.subdomain_faults(name) if self._strict else names.path_faults(name)
+
     create_on_update = True
 
     def __init__(self, *, strict: bool) -> None:
@@ -153,6 +173,7 @@ class LeaseStrategy(Strategy):
     """Leases."""
 
     create_on_update = True
+    needs_version = True
     standard_finalizers = False
 
     def default(self, obj: Json) -> None:
@@ -175,12 +196,17 @@ class BudgetStrategy(Strategy):
     """Pod disruption budgets."""
 
     generation = True
+    needs_version = True
     has_status = True
     standard_finalizers = False
 
     def default(self, obj: Json) -> None:
         """The specification is always shown."""
         obj.setdefault("spec", {})
+
+    def check_name(self, name: str) -> list[str]:
+        """A path segment."""
+        return names.path_faults(name)
 
     def prepare_create(self, obj: Json) -> None:
         """Nothing is counted yet."""
@@ -196,15 +222,16 @@ class BudgetStrategy(Strategy):
         """One of the two limits, as a count or a percentage."""
         spec = obj.get("spec", {})
         if "minAvailable" in spec and "maxUnavailable" in spec:
-            return [invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")]
-        errors = check_label_selector(spec.get("selector"), "spec.selector")
+            return [invalid("spec", _shown_budget(spec), "minAvailable and maxUnavailable cannot be both set")]
+        errors: list[FieldError] = []
         for field in ("minAvailable", "maxUnavailable"):
             value = spec.get(field)
             if isinstance(value, str) and not SHARE.fullmatch(value):
-                text = "a valid percent string must be a numeric string followed by an ending '%'"
+                text = SHARE_RULE
                 errors.append(invalid(f"spec.{field}", value, text))
             elif isinstance(value, int) and value < 0:
                 errors.append(invalid(f"spec.{field}", value, "must be greater than or equal to 0"))
+        errors.extend(check_label_selector(spec.get("selector"), "spec.selector"))
         evicts = spec.get("unhealthyPodEvictionPolicy", EVICTS[0])
         if evicts not in EVICTS:
             errors.append(unsupported("spec.unhealthyPodEvictionPolicy", evicts, EVICTS))
@@ -251,47 +278,9 @@ class PriorityClassStrategy(Strategy):
         return errors
 
 
-class RoleStrategy(Strategy):
-    """RBAC kinds, whose names only have to fit a path."""
-
-    def default(self, obj: Json) -> None:
-        """Subjects and role references belong to groups."""
-        for subject in obj.get("subjects", ()):
-            if subject.get("kind") in ("User", "Group"):
-                subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
-        if obj["kind"] in ("Role", "ClusterRole"):
-            obj.setdefault("rules", None)
-
-    def check_name(self, name: str) -> str:
-        """A path segment."""
-        return names.path_segment(name)
-
-    def validate(self, obj: Json) -> list[FieldError]:
-        """Every rule allows something (pkg/apis/rbac/validation, ValidatePolicyRule)."""
-        found = [_rule(rule, f"rules[{i}]", obj["kind"] == "Role") for i, rule in enumerate(obj.get("rules") or ())]
-        return [error for errors in found for error in errors]
-
-    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
-        """A binding's role stays."""
-        if new.get("roleRef") == old.get("roleRef"):
-            return []
-        return [invalid("roleRef", new.get("roleRef"), "cannot change roleRef")]
-
-
-def _rule(rule: Json, at: str, namespaced: bool) -> list[FieldError]:
-    errors = [] if rule.get("verbs") else [required(f"{at}.verbs", "verbs must contain at least one value")]
-    urls = rule.get("nonResourceURLs")
-    if urls:
-        if namespaced:
-            errors.append(invalid(f"{at}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))
-        if rule.keys() & {"apiGroups", "resources", "resourceNames"}:
-            text = "rules cannot apply to both regular resources and non-resource URLs"
-            errors.append(invalid(f"{at}.nonResourceURLs", urls, text))
-        return errors
-    for field, one in (("apiGroups", "api group"), ("resources", "resource")):
-        if not rule.get(field):
-            errors.append(required(f"{at}.{field}", f"resource rules must supply at least one {one}"))
-    return errors
+def _shown_budget(spec: Json) -> Json:
+    fields = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+    return {field[0].upper() + field[1:]: spec.get(field) for field in fields}
 
 
 class PolicyStrategy(Strategy):
@@ -313,10 +302,10 @@ class PolicyStrategy(Strategy):
 
 
 class WebhookStrategy(Strategy):
-    """Webhook configurations, which have no managed fields."""
+    """Webhook configurations."""
 
     generation = True
-    managed = False
+    needs_version = True
     standard_finalizers = False
 
     def default(self, obj: Json) -> None:

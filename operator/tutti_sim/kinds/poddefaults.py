@@ -6,8 +6,15 @@ import re
 
 from tutti_sim.meta import Json
 
-IMAGE = re.compile(r"[A-Za-z0-9.:/_-]+")
+_HOST = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+IMAGE = re.compile(
+    rf"(?:(?:{_HOST}(?:\.{_HOST})+(?::\d+)?|{_HOST}:\d+|localhost)/)?{_PART}(?:/{_PART})*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
 IMAGE_LIMIT = 255
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def default_pod(spec: Json) -> None:
@@ -26,6 +33,8 @@ def default_spec(spec: Json) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
+    if spec.get("serviceAccount") and not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"]
     if spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
     for field in ("initContainers", "containers", "ephemeralContainers"):
@@ -33,6 +42,8 @@ def default_spec(spec: Json) -> None:
             _container(container)
     for volume in spec.get("volumes", ()):
         _volume(volume)
+    for term in (spec.get("affinity", {}).get("nodeAffinity", {})).get(PREFERRED, ()):
+        term.setdefault("preference", {})
     for constraint in spec.get("topologySpreadConstraints", ()):
         constraint.pop("minDomains", None) if constraint.get("minDomains") == 0 else None
     if spec.get("hostNetwork"):
@@ -60,17 +71,19 @@ def _container(container: Json) -> None:
         reference = variable.get("valueFrom", {}).get("fieldRef")
         if reference is not None:
             reference.setdefault("apiVersion", "v1")
+        counted = variable.get("valueFrom", {}).get("resourceFieldRef")
+        if counted is not None:
+            counted.setdefault("divisor", "0")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _probe(container[probe])
 
 
 def _pull_policy(image: str) -> str:
-    name = image.rpartition("/")[2]
-    if "@" in name or (image and (len(image) > IMAGE_LIMIT or not IMAGE.fullmatch(image))):
-        return "IfNotPresent"
-    tag = name.partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    """Always for an image whose tag is the latest; what is no image reference has no tag."""
+    found = IMAGE.fullmatch(image) if len(image) <= IMAGE_LIMIT else None
+    latest = found is not None and (found["tag"] == "latest" or not (found["tag"] or found["digest"]))
+    return "Always" if latest else "IfNotPresent"
 
 
 def _probe(probe: Json) -> None:
@@ -92,5 +105,13 @@ def _volume(volume: Json) -> None:
     for source in ("configMap", "secret", "downwardAPI", "projected"):
         if source in volume:
             volume[source].setdefault("defaultMode", 0o644)
+    for projected in volume.get("projected", {}).get("sources", ()):
+        if "serviceAccountToken" in projected:
+            projected["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+    for file in volume.get("downwardAPI", {}).get("items", ()):
+        if "fieldRef" in file:
+            file["fieldRef"].setdefault("apiVersion", "v1")
+        if "resourceFieldRef" in file:
+            file["resourceFieldRef"].setdefault("divisor", "0")
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")

@@ -1,184 +1,104 @@
-"""Validation of a pod's specification, as far as scheduling and its clients meet it.
-
-Containers, volumes, affinity, selectors: core and apimachinery validation.go.
-"""
+"""Validation of a pod's specification, as far as scheduling and its clients meet it (core validation.go)."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-import msgspec
-
+from tutti_sim.kinds.affinity import check_affinity, check_selected_labels, check_spreads, check_tolerations
+from tutti_sim.kinds.containers import RESTART, check_container, check_probes
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.errors import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid,
-    not_found_field,
-    required,
-    unsupported,
-)
+from tutti_sim.meta.checks import NOT_NEGATIVE, check_text
+from tutti_sim.meta.errors import FieldError, duplicate, forbidden_field, invalid, required, unsupported
 
-REQUIRED, PREFERRED = (
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "preferredDuringSchedulingIgnoredDuringExecution",
-)
-HEAVIEST = 100
+POLICIES = ("Always", "OnFailure", "Never")
+DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+LONGEST = 2**31 - 1
+NOT_FOR_INIT = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
-def check_affinity(affinity: Json, at: str) -> list[FieldError]:
-    """What is wrong with a pod's affinity."""
+def check_spec(spec: Json, at: str) -> list[FieldError]:
+    """What is wrong with a pod specification; `at` is its path, for example `spec`."""
+    errors = check_volumes(spec.get("volumes", ()), f"{at}.volumes")
+    errors.extend(_claims(spec.get("resourceClaims", ()), f"{at}.resourceClaims"))
+    volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
+    errors.extend(_containers(spec, volumes, f"{at}.containers"))
+    errors.extend(_init_containers(spec, volumes, f"{at}.initContainers"))
+    if spec.get("restartPolicy") not in POLICIES:
+        errors.append(unsupported(f"{at}.restartPolicy", spec.get("restartPolicy"), POLICIES))
+    if spec.get("dnsPolicy", "ClusterFirst") not in DNS:
+        errors.append(unsupported(f"{at}.dnsPolicy", spec["dnsPolicy"], DNS))
+    errors.extend(check_selected_labels(spec.get("nodeSelector", {}), f"{at}.nodeSelector"))
+    errors.extend(_identities(spec.get("securityContext", {}), f"{at}.securityContext"))
+    if "affinity" in spec:
+        errors.extend(check_affinity(spec["affinity"], f"{at}.affinity"))
+    for index, gate in enumerate(spec.get("readinessGates", ())):
+        kind = gate.get("conditionType", "")
+        errors.extend(check_text(kind, f"{at}.readinessGates[{index}].conditionType", names.qualified_faults))
+    errors.extend(_gates(spec, at))
+    errors.extend(check_spreads(spec.get("topologySpreadConstraints", []), f"{at}.topologySpreadConstraints"))
+    errors.extend(_names(spec, at))
+    errors.extend(check_tolerations(spec.get("tolerations", []), f"{at}.tolerations"))
+    errors.extend(_aliases(spec.get("hostAliases", ()), f"{at}.hostAliases"))
+    errors.extend(_classes(spec, at))
+    return errors
+
+
+def _containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]:
+    containers = spec.get("containers", ())
+    if not containers:
+        return [required(at)]
     errors: list[FieldError] = []
-    node = affinity.get("nodeAffinity", {})
-    if REQUIRED in node:
-        errors.extend(check_node_selector(node[REQUIRED], f"{at}.nodeAffinity.{REQUIRED}"))
-    for index, term in enumerate(node.get(PREFERRED, ())):
-        where = f"{at}.nodeAffinity.{PREFERRED}[{index}]"
-        errors.extend(_weight(term, where))
-        errors.extend(_node_term(term.get("preference", {}), f"{where}.preference"))
-    for kind in ("podAffinity", "podAntiAffinity"):
-        own = affinity.get(kind, {})
-        for index, term in enumerate(own.get(REQUIRED, ())):
-            errors.extend(_pod_term(term, f"{at}.{kind}.{REQUIRED}[{index}]"))
-        for index, term in enumerate(own.get(PREFERRED, ())):
-            where = f"{at}.{kind}.{PREFERRED}[{index}]"
-            errors.extend(_weight(term, where))
-            errors.extend(_pod_term(term.get("podAffinityTerm", {}), f"{where}.podAffinityTerm"))
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        where = f"{at}[{index}]"
+        errors.extend(check_container(container, where, volumes))
+        name = container.get("name", "")
+        if name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        seen.add(name)
+        errors.extend(check_probes(container, where))
+        restart = container.get("restartPolicy")
+        if restart is not None and restart not in RESTART:
+            errors.append(unsupported(f"{where}.restartPolicy", restart, RESTART))
+    errors.extend(_host_ports(containers, at))
     return errors
 
 
-def _weight(term: Json, at: str) -> list[FieldError]:
-    weight = term.get("weight", 0)
-    return [] if 1 <= weight <= HEAVIEST else [invalid(f"{at}.weight", weight, f"must be in the range 1-{HEAVIEST}")]
-
-
-def check_node_selector(selector: Json, at: str) -> list[FieldError]:
-    """What is wrong with a node selector, of a pod or of a volume."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")]
-    return [error for index, term in enumerate(terms) for error in _node_term(term, f"{at}.nodeSelectorTerms[{index}]")]
-
-
-def _node_term(term: Json, at: str) -> list[FieldError]:
-    return [
-        error
-        for index, one in enumerate(term.get("matchExpressions", ()))
-        for error in _expression(one, f"{at}.matchExpressions[{index}]", compares=True)
-    ]
-
-
-def _expression(expression: Json, at: str, *, compares: bool) -> list[FieldError]:
-    """What is wrong with an expression of a selector; only those over nodes may compare with Gt and Lt."""
-    errors: list[FieldError] = []
-    operator, values = expression.get("operator", ""), expression.get("values", [])
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(f"{at}.values", text))
-    elif compares and operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{at}.values", text))
-    else:
-        errors.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
-    key = expression.get("key", "")
-    errors.extend(invalid(f"{at}.key", key, fault) for fault in names.qualified_faults(key))
-    return errors
-
-
-def _pod_term(term: Json, at: str) -> list[FieldError]:
-    errors = check_label_selector(term.get("labelSelector"), f"{at}.labelSelector")
-    key = term.get("topologyKey", "")
-    if not key:
-        errors.append(required(f"{at}.topologyKey", "can not be empty"))
-    errors.extend(invalid(f"{at}.topologyKey", key, fault) for fault in names.qualified_faults(key))
-    return errors
-
-
-def check_label_selector(selector: Json | None, at: str) -> list[FieldError]:
-    """What is wrong with a label selector."""
-    errors: list[FieldError] = []
-    for key, value in (selector or {}).get("matchLabels", {}).items():
-        errors.extend(invalid(f"{at}.matchLabels", key, fault) for fault in names.qualified_faults(key))
-        if fault := names.label_value(value):
-            errors.append(invalid(f"{at}.matchLabels", value, fault))
-    for index, one in enumerate((selector or {}).get("matchExpressions", ())):
-        errors.extend(_expression(one, f"{at}.matchExpressions[{index}]", compares=False))
-    return errors
-
-
-HIGHEST_PORT = 65535
-PORT_RULE = "must be between 1 and 65535, inclusive"
-HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-
-
-def check_environment(variables: Any, at: str) -> list[FieldError]:
-    """What is wrong with environment variables."""
-    errors: list[FieldError] = []
-    for index, variable in enumerate(variables):
-        if not variable.get("name"):
-            errors.append(required(f"{at}[{index}].name"))
-        reference = variable.get("valueFrom", {}).get("fieldRef")
-        if reference is not None and not reference.get("fieldPath"):
-            errors.append(required(f"{at}[{index}].valueFrom.fieldRef.fieldPath"))
-    return errors
-
-
-def check_ports(ports: Any, at: str) -> list[FieldError]:
-    """What is wrong with container ports."""
-    errors: list[FieldError] = []
-    for index, port in enumerate(ports):
-        number = port.get("containerPort", 0)
-        if not number:
-            errors.append(required(f"{at}[{index}].containerPort"))
-        elif not 1 <= number <= HIGHEST_PORT:
-            errors.append(invalid(f"{at}[{index}].containerPort", number, PORT_RULE))
-        if port.get("protocol") not in PROTOCOLS:
-            errors.append(unsupported(f"{at}[{index}].protocol", port.get("protocol"), PROTOCOLS))
-    return errors
-
-
-def check_probes(container: Json, at: str) -> list[FieldError]:
-    """What is wrong with probes."""
-    errors: list[FieldError] = []
-    for name in PROBES:
-        probe = container.get(name)
-        if probe is None:
-            continue
-        if not any(handler in probe for handler in HANDLERS):
-            errors.append(required(f"{at}.{name}", "must specify a handler type"))
-        for handler in ("httpGet", "tcpSocket"):
-            port = probe.get(handler, {}).get("port", 1)
-            if isinstance(port, int) and not 1 <= port <= HIGHEST_PORT:
-                errors.append(invalid(f"{at}.{name}.{handler}.port", port, PORT_RULE))
-    return errors
-
-
-def check_mounts(container: Json, volumes: set[str], at: str) -> list[FieldError]:
-    """What is wrong with volume mounts: each needs a volume and a path of its own."""
+def _host_ports(containers: Any, at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     taken: set[str] = set()
-    for index, mount in enumerate(container.get("volumeMounts", ())):
-        name, where = mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            errors.append(required(f"{at}[{index}].name"))
-        if name not in volumes:
-            errors.append(not_found_field(f"{at}[{index}].name", name))
-        if not where:
-            errors.append(required(f"{at}[{index}].mountPath"))
-        if where in taken:
-            error = invalid(f"{at}[{index}].mountPath", where, "must be unique")
-            errors.append(error)
-        taken.add(where)
+    for index, container in enumerate(containers):
+        for place, port in enumerate(container.get("ports", ())):
+            number = port.get("hostPort", 0)
+            if not number:
+                continue
+            wanted = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{number}"
+            if wanted in taken:
+                errors.append(duplicate(f"{at}[{index}].ports[{place}].hostPort", wanted))
+            taken.add(wanted)
+    return errors
+
+
+def _init_containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen = {one.get("name", "") for one in spec.get("containers", ())}
+    for index, container in enumerate(spec.get("initContainers", ())):
+        where = f"{at}[{index}]"
+        errors.extend(check_container(container, where, volumes))
+        name, restart = container.get("name", ""), container.get("restartPolicy")
+        if name and name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        seen.add(name)
+        if restart is not None and restart not in RESTART:
+            errors.append(unsupported(f"{where}.restartPolicy", restart, RESTART))
+        if restart == "Always":
+            errors.extend(check_probes(container, where))
+            continue
+        for field in NOT_FOR_INIT:
+            if field in container:
+                text = "may not be set for init containers without restartPolicy=Always"
+                errors.append(forbidden_field(f"{where}.{field}", text))
     return errors
 
 
@@ -187,155 +107,91 @@ def check_volumes(volumes: Any, at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
-        name = volume.get("name", "")
+        where, name = f"{at}[{index}]", volume.get("name", "")
+        errors.extend(_source(volume, where))
         if not name:
-            errors.append(required(f"{at}[{index}].name"))
-        elif fault := names.label(name):
-            errors.append(invalid(f"{at}[{index}].name", name, fault))
+            errors.append(required(f"{where}.name"))
+        else:
+            errors.extend(check_text(name, f"{where}.name", names.label_faults))
         if name in seen:
-            errors.append(duplicate(f"{at}[{index}].name", name))
+            errors.append(duplicate(f"{where}.name", name))
         seen.add(name)
-        claim = volume.get("persistentVolumeClaim")
-        if claim is not None and not claim.get("claimName"):
-            errors.append(required(f"{at}[{index}].persistentVolumeClaim.claimName"))
     return errors
 
 
-_encode = msgspec.json.Encoder().encode
-
-RESTART = ("Always", "OnFailure", "Never")
-PULL = ("Always", "IfNotPresent", "Never")
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-NAMED = ("storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps")
-STANDARD = ("cpu", "memory", "ephemeral-storage")
-
-
-def check_spec(spec: Json, at: str) -> list[FieldError]:
-    """What is wrong with a pod specification; `at` is its path, for example `spec`."""
+def _source(volume: Json, at: str) -> list[FieldError]:
+    """What is wrong with where a volume comes from: from one place."""
     errors: list[FieldError] = []
-    if not spec.get("containers"):
-        errors.append(required(f"{at}.containers"))
+    given = [key for key in volume if key != "name"]
+    errors.extend(
+        forbidden_field(f"{at}.{extra}", "may not specify more than 1 volume type")
+        for extra in sorted(given, key=list(volume).index)[1:]
+    )
+    if len(given) > 1:
+        return errors
+    claim, empty, path = (volume.get(one) for one in ("persistentVolumeClaim", "emptyDir", "hostPath"))
+    if claim is not None and not claim.get("claimName"):
+        errors.append(required(f"{at}.persistentVolumeClaim.claimName"))
+    if empty is not None and amount(empty.get("sizeLimit", "0")) < 0:
+        errors.append(forbidden_field(f"{at}.emptyDir.sizeLimit", "SizeLimit field must be a valid resource quantity"))
+    if path is not None and not path.get("path"):
+        errors.append(required(f"{at}.hostPath.path"))
+    for kind, field in (("configMap", "name"), ("secret", "secretName")):
+        source = volume.get(kind)
+        if source is None:
+            continue
+        if not source.get(field):
+            errors.append(required(f"{at}.{kind}.{field}"))
+        errors.extend(_items(source.get("items", ()), f"{at}.{kind}.items"))
+    return errors
+
+
+def _items(items: Any, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, item in enumerate(items):
+        errors.extend(required(f"{at}[{index}].{field}") for field in ("key", "path") if not item.get(field))
+    return errors
+
+
+def _claims(claims: Any, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     seen: set[str] = set()
-    volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field, ())):
-            where = f"{at}.{field}[{index}]"
-            errors.extend(_container(container, where, seen))
-            errors.extend(check_mounts(container, volumes, f"{where}.volumeMounts"))
-    errors.extend(check_volumes(spec.get("volumes", ()), f"{at}.volumes"))
-    if "affinity" in spec:
-        errors.extend(check_affinity(spec["affinity"], f"{at}.affinity"))
-    if spec.get("restartPolicy") not in RESTART:
-        errors.append(unsupported(f"{at}.restartPolicy", spec.get("restartPolicy"), RESTART))
-    for index, toleration in enumerate(spec.get("tolerations", ())):
-        errors.extend(_toleration(toleration, f"{at}.tolerations[{index}]"))
-    for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
-        errors.extend(_spread(constraint, f"{at}.topologySpreadConstraints[{index}]"))
-    errors.extend(_gates(spec, at))
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and deadline < 1:
-        errors.append(invalid(f"{at}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
-    return errors
-
-
-def _container(container: Json, at: str, seen: set[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name = container.get("name", "")
-    if not name:
-        errors.append(required(f"{at}.name"))
-    elif fault := names.label(name):
-        errors.append(invalid(f"{at}.name", name, fault))
-    elif name in seen:
-        errors.append(duplicate(f"{at}.name", name))
-    seen.add(name)
-    if not container.get("image"):
-        errors.append(required(f"{at}.image"))
-    if container.get("imagePullPolicy") not in PULL:
-        errors.append(unsupported(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), PULL))
-    errors.extend(check_environment(container.get("env", ()), f"{at}.env"))
-    errors.extend(check_ports(container.get("ports", ()), f"{at}.ports"))
-    errors.extend(check_probes(container, at))
-    restart = container.get("restartPolicy", "Always")
-    if restart not in RESTART:
-        errors.append(unsupported(f"{at}.restartPolicy", restart, ("Always", "Never", "OnFailure")))
-    errors.extend(check_resources(container.get("resources", {}), f"{at}.resources"))
-    return errors
-
-
-def _resource_name(name: str, at: str) -> list[FieldError]:
-    """A container counts standard resources and fully qualified ones."""
-    if "/" in name:
-        fault = names.qualified(name)
-        return [invalid(at, name, fault)] if fault else []
-    if name in STANDARD or name.startswith("hugepages-"):
-        return []
-    text = "must be a standard resource for containers"
-    errors = [] if name in NAMED else [invalid(at, name, "must be a standard resource type or fully qualified")]
-    return [*errors, invalid(at, name, text)]
-
-
-def check_resources(resources: Json, at: str) -> list[FieldError]:
-    """What is wrong with requests and limits."""
-    return list(_resource_errors(_encode(resources), at)) if resources else []
-
-
-@lru_cache(maxsize=4096)
-def _resource_errors(encoded: bytes, at: str) -> list[FieldError]:
-    """The check itself: few sizes are asked for by many pods."""
-    resources: Json = msgspec.json.decode(encoded)
-    errors: list[FieldError] = []
-    limits = resources.get("limits", {})
-    for field in ("limits", "requests"):
-        for name, value in resources.get(field, {}).items():
-            errors.extend(_resource_name(name, f"{at}.{field}[{name}]"))
-            if amount(value) < 0:
-                errors.append(invalid(f"{at}.{field}[{name}]", value, "must be greater than or equal to 0"))
-            if "/" in name and amount(value).denominator != 1:
-                errors.append(invalid(f"{at}.{field}[{name}]", value, "must be an integer"))
-    for name, request in resources.get("requests", {}).items():
-        limit = limits.get(name)
-        if "/" in name and limit is None:
-            errors.append(required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
-        elif limit is not None and "/" in name and amount(request) != amount(limit):
-            errors.append(invalid(f"{at}.requests", request, f"must be equal to {name} limit of {limit}"))
-        elif limit is not None and amount(request) > amount(limit):
-            errors.append(invalid(f"{at}.requests", request, f"must be less than or equal to {name} limit of {limit}"))
-    return errors
-
-
-def _toleration(toleration: Json, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator = toleration.get("operator", "Equal")
-    if operator not in ("Equal", "Exists", "Lt", "Gt"):
-        errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
-    if not toleration.get("key") and operator != "Exists":
-        errors.append(
-            invalid(
-                f"{at}.operator",
-                operator,
-                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+    for index, claim in enumerate(claims):
+        where, name = f"{at}[{index}]", claim.get("name", "")
+        if not name:
+            errors.append(required(f"{where}.name"))
+        elif name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        else:
+            errors.extend(check_text(name, f"{where}.name", names.label_faults))
+        seen.add(name)
+        fields = ("resourceClaimName", "resourceClaimTemplateName")
+        given = [field for field in fields if claim.get(field) is not None]
+        if len(given) > 1:
+            errors.append(
+                invalid(
+                    where,
+                    _shown_claim(claim),
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+                )
             )
-        )
-    if operator == "Exists" and toleration.get("value"):
-        errors.append(invalid(f"{at}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
-    effect = toleration.get("effect", "")
-    if effect and effect not in EFFECTS:
-        errors.append(unsupported(f"{at}.effect", effect, EFFECTS))
-    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        errors.append(invalid(f"{at}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        elif not given:
+            errors.append(
+                invalid(
+                    where, _shown_claim(claim), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+                )
+            )
+        for field in given:
+            errors.extend(check_text(claim[field], f"{where}.{field}", names.subdomain_faults))
     return errors
 
 
-def _spread(constraint: Json, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if constraint.get("maxSkew", 0) <= 0:
-        errors.append(invalid(f"{at}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"))
-    if not constraint.get("topologyKey"):
-        errors.append(required(f"{at}.topologyKey", "can not be empty"))
-    when = constraint.get("whenUnsatisfiable", "")
-    if when not in ("DoNotSchedule", "ScheduleAnyway"):
-        errors.append(unsupported(f"{at}.whenUnsatisfiable", when, ("DoNotSchedule", "ScheduleAnyway")))
-    return errors
+def _shown_claim(claim: Json) -> Json:
+    return {
+        "Name": claim.get("name", ""),
+        "ResourceClaimName": claim.get("resourceClaimName"),
+        "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
+    }
 
 
 def _gates(spec: Json, at: str) -> list[FieldError]:
@@ -343,31 +199,62 @@ def _gates(spec: Json, at: str) -> list[FieldError]:
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates", ())):
         name = gate.get("name", "")
-        if fault := names.qualified(name):
-            errors.append(invalid(f"{at}.schedulingGates[{index}]", name, fault))
+        errors.extend(check_text(name, f"{at}.schedulingGates[{index}]", names.qualified_faults))
         if name in seen:
             errors.append(duplicate(f"{at}.schedulingGates[{index}]", name))
         seen.add(name)
     return errors
 
 
-def check_taints(taints: list[Json], at: str) -> list[FieldError]:
-    """What is wrong with a node's taints."""
+def _identities(context: Json, at: str) -> list[FieldError]:
+    """What is wrong with the users and groups that containers run as."""
     errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        key, effect, value = taint.get("key", ""), taint.get("effect", ""), taint.get("value", "")
-        errors.extend(invalid(f"{at}[{index}].key", key, fault) for fault in names.qualified_faults(key))
-        if fault := names.label_value(value):
-            errors.append(invalid(f"{at}[{index}].value", value, fault))
-        if not effect:
-            errors.append(required(f"{at}[{index}].effect"))
-        elif effect not in EFFECTS:
-            errors.append(unsupported(f"{at}[{index}].effect", effect, EFFECTS))
-        if (key, effect) in seen:
-            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
-            error = duplicate(f"{at}[{index}]", shown)
-            text = f"{error.message}: taints must be unique by key and effect pair"
-            errors.append(FieldError(error.reason, error.field, text))
-        seen.add((key, effect))
+    text = f"must be between 0 and {LONGEST}, inclusive"
+    for field in ("fsGroup", "runAsUser", "runAsGroup"):
+        value = context.get(field)
+        if value is not None and not 0 <= value <= LONGEST:
+            errors.append(invalid(f"{at}.{field}", value, text))
+    for index, value in enumerate(context.get("supplementalGroups", ())):
+        if not 0 <= value <= LONGEST:
+            errors.append(invalid(f"{at}.supplementalGroups[{index}]", value, text))
+    return errors
+
+
+def _names(spec: Json, at: str) -> list[FieldError]:
+    """What is wrong with the names of what a pod refers to, and how long it may run."""
+    errors: list[FieldError] = []
+    if spec.get("serviceAccountName"):
+        errors.extend(check_text(spec["serviceAccountName"], f"{at}.serviceAccountName", names.subdomain_faults))
+    if spec.get("nodeName"):
+        errors.extend(check_text(spec["nodeName"], f"{at}.nodeName", names.subdomain_faults))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= LONGEST:
+        errors.append(invalid(f"{at}.activeDeadlineSeconds", deadline, f"must be between 1 and {LONGEST}, inclusive"))
+    for field in ("hostname", "subdomain"):
+        if spec.get(field):
+            errors.extend(check_text(spec[field], f"{at}.{field}", names.label_faults))
+    return errors
+
+
+def _aliases(aliases: Any, at: str) -> list[FieldError]:
+    return [
+        error
+        for index, alias in enumerate(aliases)
+        for place, name in enumerate(alias.get("hostnames", ()))
+        for error in check_text(name, f"{at}[{index}].hostnames[{place}]", names.subdomain_faults)
+    ]
+
+
+def _classes(spec: Json, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.get("priorityClassName"):
+        errors.extend(check_text(spec["priorityClassName"], f"{at}.priorityClassName", names.subdomain_faults))
+    if "runtimeClassName" in spec:
+        errors.extend(check_text(spec["runtimeClassName"], f"{at}.runtimeClassName", names.subdomain_faults))
+    policy = spec.get("preemptionPolicy")
+    if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
+        errors.append(unsupported(f"{at}.preemptionPolicy", policy, ("Never", "PreemptLowerPriority")))
+    for name, value in spec.get("overhead", {}).items():
+        if amount(value) < 0:
+            errors.append(invalid(f"{at}.overhead[{name}]", value, NOT_NEGATIVE))
     return errors

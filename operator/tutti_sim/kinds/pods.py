@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tutti_sim.kinds import alike
+from tutti_sim.kinds.podparts import check_ephemeral, check_resize
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.resource import Strategy
-from tutti_sim.meta import Json
+from tutti_sim.meta import Json, clock, names
+from tutti_sim.meta.checks import check_text
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
 
 ALREADY_BOUND = "may not be set on pods that are already bound to a node"
@@ -44,9 +46,13 @@ class PodStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """Fill in the status's defaults; the specification has its own since it was read (`PodCodec`)."""
-        for condition in obj.get("status", {}).get("conditions", ()):
+        status = obj.get("status", {})
+        for condition in status.get("conditions", ()):
             condition.setdefault("lastProbeTime", None)
             condition.setdefault("lastTransitionTime", None)
+        for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+            for one in status.get(field, ()):
+                _default_container_status(one)
         address = obj.get("status", {}).get("podIP")
         if address and not obj["status"].get("podIPs"):
             obj["status"]["podIPs"] = [{"ip": address}]
@@ -60,7 +66,7 @@ class PodStrategy(Strategy):
                     "type": "PodScheduled",
                     "status": "False",
                     "lastProbeTime": None,
-                    "lastTransitionTime": None,
+                    "lastTransitionTime": clock.now(),
                     "reason": "SchedulingGated",
                     "message": GATED,
                 }
@@ -114,7 +120,16 @@ class PodStrategy(Strategy):
 
     def validate_new(self, obj: Json, pattern: bytes) -> list[FieldError]:
         """Check the specification, unless it is like one that was sound."""
-        errors = [] if alike.is_sound(pattern) else check_spec(obj["spec"], "spec")
+        spec = obj["spec"]
+        own = check_text(spec.get("hostname") or "x", "spec.hostname", names.label_faults)
+        own += check_text(spec.get("nodeName") or "x", "spec.nodeName", names.subdomain_faults)
+        errors = [] if alike.is_sound(pattern) and not own else check_spec(spec, "spec")
+        errors.extend(
+            invalid(f"spec.{field}[{index}].image", one["image"], "must not have leading or trailing whitespace")
+            for field in ("containers", "initContainers")
+            for index, one in enumerate(spec.get(field, ()))
+            if one.get("image", "").strip() != one.get("image", "")
+        )
         if obj["spec"].get("nodeName") and obj["spec"].get("schedulingGates"):
             errors.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors
@@ -138,12 +153,29 @@ class PodStrategy(Strategy):
             errors.append(forbidden_field("spec", MAY_CHANGE))
         return errors
 
+    def validate_part(self, part: str, new: Json, old: Json) -> list[FieldError]:
+        """What may change through the part does so soundly."""
+        if part == "resize":
+            before = old.get("status", {}).get("qosClass", "BestEffort")
+            return check_resize(new, old, quality=quality_of_service(new["spec"]), before=before)
+        return check_ephemeral(new, old)
+
     def validate_status(self, new: Json, old: Json) -> list[FieldError]:
         """No node is nominated for a pod that has one (1.36, core/validation, ValidatePodStatusUpdate)."""
         nominated = new.get("status", {}).get("nominatedNodeName", "")
         if old["spec"].get("nodeName") and nominated not in ("", old.get("status", {}).get("nominatedNodeName", "")):
             return [forbidden_field("status.nominatedNodeName", ALREADY_BOUND)]
         return []
+
+
+def _default_container_status(status: Json) -> None:
+    for field in ("state", "lastState"):
+        state = status.setdefault(field, {})
+        if "running" in state:
+            state["running"].setdefault("startedAt", None)
+        if "terminated" in state:
+            state["terminated"].setdefault("startedAt", None)
+            state["terminated"].setdefault("finishedAt", None)
 
 
 def _frozen(spec: Json, *, gated: bool) -> Json:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tutti_sim.kinds.declared import declared_type
 from tutti_sim.kinds.decode import Notes, decoder
 from tutti_sim.kinds.decode import shape as builtin_shape
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError
 from tutti_sim.meta.selectors import METADATA, Getter
 from tutti_sim.patch.strategic import DocumentShape
+from tutti_sim.patch.typed import Declared
 
 
 class Strategy:
@@ -29,6 +31,7 @@ class Strategy:
         keeps_status_on_create: whether a creator may set status.
         standard_finalizers: whether a finalizer without a domain has to be one of those that Kubernetes knows.
         answers_object: whether DELETE answers with the object.
+        shows_status: whether a status that nobody has written is shown, too.
         orphans: whether a DELETE without a policy leaves the dependants (batch/v1 Jobs do so for old clients).
     """
 
@@ -41,6 +44,7 @@ class Strategy:
     standard_finalizers = True
     answers_object = False
     orphans = False
+    shows_status = True
 
     def default(self, obj: Json) -> None:
         """Fill in what the client left out."""
@@ -66,6 +70,8 @@ class Strategy:
                     new[key] = old[key]
                 else:
                     new.pop(key, None)
+        if self.shows_status:
+            new.setdefault("status", {})
         new["metadata"]["labels"] = old["metadata"].get("labels")
         if new["metadata"]["labels"] is None:
             del new["metadata"]["labels"]
@@ -75,9 +81,9 @@ class Strategy:
         del part
         self.prepare_update(new, old)
 
-    def check_name(self, name: str) -> str:
-        """What is wrong with a name; empty when nothing is."""
-        return names.subdomain(name)
+    def check_name(self, name: str) -> list[str]:
+        """What is wrong with a name."""
+        return names.subdomain_faults(name)
 
     def pattern(self, obj: Json) -> bytes:
         """What the specifications have in common that set the same fields and are as valid; empty where unknown."""
@@ -104,6 +110,11 @@ class Strategy:
         del new, old
         return []
 
+    def validate_part(self, part: str, new: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change through another subresource."""
+        del part, old
+        return self.validate(new)
+
     def grace(self, obj: Json, asked: int | None) -> int | None:
         """Seconds that an object is given to end; None for kinds that are deleted at once."""
         del obj, asked
@@ -127,6 +138,11 @@ class Codec(Protocol):
         """The document's shape."""
         ...
 
+    @property
+    def declared(self) -> Declared:
+        """What a configuration that is applied may hold."""
+        ...
+
     def decode(self, body: Json, notes: Notes) -> Json:
         """A fresh object from a document, without what the kind does not know; DecodeError when it cannot be one."""
         ...
@@ -147,6 +163,11 @@ class BuiltinCodec:
     def shape(self) -> DocumentShape:
         """The document's shape."""
         return builtin_shape(self.type_name)
+
+    @property
+    def declared(self) -> Declared:
+        """What a configuration that is applied may hold."""
+        return declared_type(self.type_name)
 
     def decode(self, body: Json, notes: Notes) -> Json:
         """A fresh object with the fields that the type knows."""
@@ -234,6 +255,14 @@ class Resource:
     def qualified(self) -> str:
         """The plural with its group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def go_name(self) -> str:
+        """What the server itself calls the type of its objects."""
+        if self.custom:
+            return "unstructured.Unstructured"
+        package = "core" if self.group == "events.k8s.io" else self.group.partition(".")[0] or "core"
+        return f"{package}.{self.kind}"
 
     def read(self, body: Json, notes: Notes) -> Json:
         """An object of this kind from a document, kind and apiVersion first; DecodeError when it cannot be one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tutti_sim.kinds.podrules import check_node_selector
+from tutti_sim.kinds.affinity import check_node_selector
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json, clock
 from tutti_sim.meta.amounts import amount
@@ -36,9 +36,6 @@ class VolumeStrategy(Strategy):
         spec.setdefault("volumeMode", "Filesystem")
         if "hostPath" in spec:
             spec["hostPath"].setdefault("type", "")
-        if "claimRef" in spec:
-            spec["claimRef"].setdefault("kind", "PersistentVolumeClaim")
-            spec["claimRef"].setdefault("apiVersion", "v1")
 
     def prepare_create(self, obj: Json) -> None:
         """A new volume is pending."""

@@ -50,6 +50,13 @@ def canonical_amount(text: str) -> str:
     return _scaled(value, exponent=False)
 
 
+@lru_cache(maxsize=4096)
+def rounded_up(text: str) -> str:
+    """A quantity in canonical form, with no more than three decimals."""
+    value = amount(text) * 1000
+    return text if value.denominator == 1 else canonical_amount(f"{-(-value.numerator // value.denominator)}m")
+
+
 def _scaled_binary(value: int) -> str:
     if abs(value) < 1024:  # noqa: PLR2004 - below one Ki there is no binary suffix
         return str(value)
@@ -60,12 +67,19 @@ def _scaled_binary(value: int) -> str:
     return f"{value // 1024 ** BINARY[best]}{best}" if best else str(value)
 
 
+def _with_exponent(part: Fraction, power: int) -> str:
+    """A whole number and a power of a thousand, the greatest one."""
+    while part.numerator % 1000 == 0:
+        part, power = part / 1000, power + 1
+    return f"{part}e{3 * power}"
+
+
 def _scaled(value: Fraction, *, exponent: bool) -> str:
     if value == 0:
         return "0"
     for suffix, power in reversed(DECIMAL.items()):
         part = value / Fraction(1000) ** power
         if part.denominator == 1:
-            return f"{part}e{3 * power}" if exponent and power else f"{part}{suffix}"
+            return _with_exponent(part, power) if exponent and power else f"{part}{suffix}"
     rounded = -(-value * 10**9 // 1)
     return f"{rounded}n"

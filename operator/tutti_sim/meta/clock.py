@@ -78,6 +78,16 @@ def canonical(text: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def canonical_micro(text: str) -> str:
+    """An API time with its microseconds, in UTC, as metav1.MicroTime keeps it; ValueError when it is none."""
+    if not MICRO.fullmatch(text):
+        raise ValueError(text)
+    if text[-1] == "Z":
+        datetime.fromisoformat(text)
+        return text
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def age(created: str | None) -> str:
     """How long ago a time was, in kubectl's short form: `5s`, `3m20s`, `2d4h`."""
     if not created:

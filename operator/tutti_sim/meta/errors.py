@@ -32,6 +32,21 @@ class FieldError:
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
+def too_long(field: str, most: int) -> FieldError:
+    """A text with too many bytes."""
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
+
+
+def too_many(field: str, count: int, most: int) -> FieldError:
+    """A list with too many items."""
+    return FieldError("FieldValueTooMany", field, f"Too many: {count}: must have at most {most} items")
+
+
+def omitted(field: str, detail: str) -> FieldError:
+    """A value that is wrong, and not shown."""
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {detail}")
+
+
 def required(field: str, detail: str = "") -> FieldError:
     """A field that must be given."""
     return FieldError("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
@@ -180,6 +195,18 @@ def no_such_form(accepted: str) -> ApiError:
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 
+def form_of_lists(what: str) -> ApiError:
+    """406: one object is no list; `what` is what Go calls its type."""
+    text = f"you requested PartialObjectMetadataList, but the requested object is not a list (*{what})"
+    return ApiError(406, "NotAcceptable", text)
+
+
+def form_of_objects(what: str) -> ApiError:
+    """406: a list is not one object; `what` is what Go calls the type of its items."""
+    text = f"you requested PartialObjectMetadata, but the requested object is a list (*{what}List)"
+    return ApiError(406, "NotAcceptable", text)
+
+
 def already_exists(plural: str, group: str, name: str, *, prefix: str = "") -> ApiError:
     """409: the name is taken."""
     text = f'{prefix}{qualified_resource(plural, group)} "{name}" already exists'
@@ -209,9 +236,14 @@ def unsupported_media_type(accepted: str) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", text)
 
 
+def no_such_patch() -> ApiError:
+    """415: built-in kinds are not patched in that way."""
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+
+
 def unprocessable(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
     """422: the object breaks rules; each cause says which."""
-    texts = [f"{error.field}: {error.message}" for error in errors]
+    texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(
         422,

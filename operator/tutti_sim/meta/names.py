@@ -11,7 +11,6 @@ LABEL_LIMIT = 63
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -25,11 +24,6 @@ LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-LABEL_1035_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 QUALIFIED_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
@@ -49,35 +43,42 @@ VALUE_RULE = (
 )
 
 
+NO_DOTS = "must not contain dots"
+
+
+def _dns(name: str, limit: int, pattern: re.Pattern[str], rule: str) -> list[str]:
+    faults = [f"must be no more than {limit} characters"] if len(name.encode()) > limit else []
+    if pattern.fullmatch(name):
+        return faults
+    dotted = limit == LABEL_LIMIT and SUBDOMAIN.fullmatch(name)
+    return [*faults, NO_DOTS if dotted else rule]
+
+
+def subdomain_faults(name: str) -> list[str]:
+    """All that is wrong with a name as a DNS subdomain."""
+    return _dns(name, NAME_LIMIT, SUBDOMAIN, SUBDOMAIN_RULE)
+
+
+def label_faults(name: str) -> list[str]:
+    """All that is wrong with a name as a DNS label."""
+    return _dns(name, LABEL_LIMIT, LABEL, LABEL_RULE)
+
+
+def path_faults(name: str) -> list[str]:
+    """All that is wrong with a name that only has to fit into a URL, as RBAC kinds have them."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+
 def subdomain(name: str) -> str:
-    """What is wrong with a name as a DNS subdomain; empty when nothing is."""
-    if len(name) > NAME_LIMIT:
-        return f"must be no more than {NAME_LIMIT} characters"
-    return "" if SUBDOMAIN.fullmatch(name) else SUBDOMAIN_RULE
+    """What is wrong with a name as a DNS subdomain, first of all; empty when nothing is."""
+    return next(iter(subdomain_faults(name)), "")
 
 
 def label(name: str) -> str:
-    """What is wrong with a name as a DNS label."""
-    if len(name) > LABEL_LIMIT:
-        return f"must be no more than {LABEL_LIMIT} characters"
-    return "" if LABEL.fullmatch(name) else LABEL_RULE
-
-
-def label_1035(name: str) -> str:
-    """What is wrong with a name as a DNS-1035 label, as Services need it."""
-    if len(name) > LABEL_LIMIT:
-        return f"must be no more than {LABEL_LIMIT} characters"
-    return "" if LABEL_1035.fullmatch(name) else LABEL_1035_RULE
-
-
-def path_segment(name: str) -> str:
-    """What is wrong with a name that only has to fit into a URL, as RBAC kinds have them."""
-    if name in (".", ".."):
-        return f"may not be '{name}'"
-    for char in "/%":
-        if char in name:
-            return f"may not contain '{char}'"
-    return ""
+    """What is wrong with a name as a DNS label, first of all."""
+    return next(iter(label_faults(name)), "")
 
 
 @lru_cache(maxsize=4096)
@@ -115,10 +116,14 @@ def _prefix_faults(prefix: str) -> list[str]:
 
 
 def label_value(value: str) -> str:
-    """What is wrong with a label value."""
-    if len(value) > LABEL_LIMIT:
-        return f"must be no more than {LABEL_LIMIT} bytes"
-    return "" if _is_label_value(value) else VALUE_RULE
+    """What is wrong with a label value, first of all."""
+    return next(iter(label_value_faults(value)), "")
+
+
+def label_value_faults(value: str) -> list[str]:
+    """All that is wrong with a label value."""
+    faults = [f"must be no more than {LABEL_LIMIT} bytes"] if len(value.encode()) > LABEL_LIMIT else []
+    return faults if _is_label_value(value) else [*faults, VALUE_RULE]
 
 
 @lru_cache(maxsize=4096)

@@ -77,7 +77,7 @@ def tree(value: Any, shape: DocumentShape, *, blank: bool = False) -> Json:
         always = shape.always if blank else _NOTHING
         for key, inner in value.items():
             scalar = inner.__class__ is not dict and inner.__class__ is not list
-            if key in always and not inner and not scalar:
+            if key in always and not inner:
                 continue
             node["f:" + key] = {} if scalar else tree(inner, shape.field(key), blank=key in always)
         return node
@@ -296,7 +296,7 @@ def on_create(
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
             continue
-        if value == {} and key in shape.always:
+        if not value and key in shape.always:
             continue
         if key == "spec" and pattern:
             fields["f:spec"] = _of_pattern(pattern, shape.field(key))
@@ -347,8 +347,17 @@ def _shared(encoded: bytes) -> Json:
     return shared
 
 
-def on_update(new: Json, old: Json, shape: DocumentShape, *, manager: str, api_version: str, subresource: str) -> None:
-    """Account for an update: what it added or changed is the manager's now, and nobody else's."""
+def on_update(
+    new: Json,
+    old: Json,
+    shape: DocumentShape,
+    *,
+    manager: str,
+    api_version: str,
+    subresource: str,
+    owned: bool = True,
+) -> None:
+    """Account for an update: what it added or changed is the manager's now, if `owned`, and nobody else's."""
     meta = new["metadata"]
     asked = meta.get("managedFields")
     if asked is not None and not any(asked):
@@ -360,6 +369,9 @@ def on_update(new: Json, old: Json, shape: DocumentShape, *, manager: str, api_v
     before = entries(old["metadata"] if asked is None else meta)
     if not diff:
         _settle(meta, before, new, shape)
+        return
+    if not owned:
+        _settle(meta, [replace(entry, fields=entry.fields - diff) for entry in before], new, shape)
         return
     mine = Entry(manager, "Update", api_version, subresource, clock.now(), frozenset(diff))
     kept: list[Entry] = []

@@ -10,6 +10,8 @@ from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import forbidden, not_found, unprocessable
 from tutti_sim.rest.backend import Backend, Write
+from tutti_sim.rest.limits import default_sizes, within_limits
+from tutti_sim.rest.quotas import charge_quotas
 from tutti_sim.store.collection import Collection
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -56,7 +58,14 @@ def priority(backend: Backend, write: Write, obj: Json) -> None:
         )
         raise forbidden("pods", "", write.name, text)
     spec["priority"] = value
-    spec.setdefault("preemptionPolicy", policy)
+    asked = spec.get("preemptionPolicy", policy)
+    if asked != policy:
+        text = (
+            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden("pods", "", write.name, text)
+    spec["preemptionPolicy"] = policy
 
 
 def _priority_class(backend: Backend, name: str) -> Json | None:
@@ -74,6 +83,19 @@ def _default_class(classes: Collection, revision: int) -> Json | None:
     return min(defaults, key=lambda one: int(one["value"]), default=None)
 
 
+def runtime_class(backend: Backend, write: Write, obj: Json) -> None:
+    """A pod's runtime class has to be there, and says what the pod costs beside its containers."""
+    name = obj["spec"].get("runtimeClassName") if write.resource.storage == "pods" else None
+    if not name or write.operation != "CREATE":
+        return
+    found = backend.find("runtimeclasses.node.k8s.io", "", name)
+    if found is None:
+        raise forbidden("pods", "", write.name, f'pod rejected: RuntimeClass "{name}" not found')
+    overhead = found.get("overhead", {}).get("podFixed")
+    if overhead and "overhead" not in obj["spec"]:
+        obj["spec"]["overhead"] = dict(overhead)
+
+
 def default_tolerations(backend: Backend, write: Write, obj: Json) -> None:
     """Pods stay for five minutes on a node that is not ready or not reachable, unless they say otherwise."""
     del backend
@@ -89,24 +111,6 @@ def default_tolerations(backend: Backend, write: Write, obj: Json) -> None:
 
 def _tolerates(toleration: Json, key: str) -> bool:
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
-
-
-def limit_ranges(backend: Backend, write: Write, obj: Json) -> None:
-    """Containers take the requests and limits that their namespace gives by default."""
-    if write.resource.storage != "pods" or write.operation != "CREATE":
-        return
-    for version in backend.store.collection("limitranges").scan(write.namespace):
-        for limit in version.obj.get("spec", {}).get("limits", ()):
-            if limit.get("type") == "Container":
-                _fill(obj["spec"], limit)
-
-
-def _fill(spec: Json, limit: Json) -> None:
-    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        resources = container.setdefault("resources", {})
-        for field, source in (("limits", "default"), ("requests", "defaultRequest")):
-            for name, value in limit.get(source, {}).items():
-                resources.setdefault(field, {}).setdefault(name, value)
 
 
 def default_storage_class(backend: Backend, write: Write, obj: Json) -> None:
@@ -178,13 +182,14 @@ def restore_namespace_label(backend: Backend, write: Write, obj: Json) -> None:
 PLUGINS = [
     namespace_lifecycle,
     priority,
+    runtime_class,
     default_tolerations,
-    limit_ranges,
+    default_sizes,
     default_storage_class,
     device_admin_access,
     restore_namespace_label,
 ]
 """These come before validation."""
 
-CHECKS = [claim_growth]
-"""These come after it, and change nothing."""
+CHECKS = [claim_growth, within_limits, charge_quotas]
+"""These come after it, and do not change the object."""

@@ -36,18 +36,21 @@ def bind(backend: Backend, namespace: str, name: str, body: Any, *, dry_run: boo
     current = backend.store.collection("pods").get(namespace, name)
     if current is None:
         raise not_found("pods", "", name)
-    _check(current.obj, name, meta)
+    _check(current.obj, name, meta, dry_run=dry_run)
     if dry_run:
         return
     version = backend.store.replace(backend.store.collection("pods"), current, assigned(current, target["name"], meta))
     backend.tell(pods, current, version)
 
 
-def _check(pod: Json, name: str, meta: Json) -> None:
-    uid = pod["metadata"]["uid"]
-    if meta.get("uid") and meta["uid"] != uid:
-        text = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {uid}"
-        raise conflict("pods/binding", "", name, text)
+def _check(pod: Json, name: str, meta: Json, *, dry_run: bool) -> None:
+    own = pod["metadata"]
+    for field, told in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if meta.get(field) and meta[field] != own[field]:
+            text = f"Precondition failed: {told} in precondition: {meta[field]}, {told} in object meta: {own[field]}"
+            key = f"{'' if dry_run else '/registry'}/pods/{own['namespace']}/{name}"
+            what = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {text}"
+            raise conflict("pods", "", name, what)
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict("pods/binding", "", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):

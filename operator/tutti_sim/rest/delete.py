@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any
 
-from tutti_sim.kinds.decode import DecodeError, Notes, decoder
+from tutti_sim.kinds.decode import Notes, decoder
+from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import (
@@ -137,10 +138,6 @@ def remove(backend: Backend, resource: Resource, current: Version, options: Dele
     policy = options.policy
     if not policy and strategy.orphans:
         policy = "Orphan"
-        options.call.warnings.append(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
-            "them or set propagationPolicy=Orphan to suppress this warning"
-        )
     if resource.storage == "namespaces":
         return _terminate(backend, resource, current, options)
     finalizers = _finalizers(current.obj["metadata"].get("finalizers", []), policy)

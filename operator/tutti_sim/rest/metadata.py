@@ -8,19 +8,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock, names, numbers
+from tutti_sim.meta.checks import check_labels
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
     bad_request,
     forbidden_field,
-    internal,
     invalid,
     required,
     unsupported,
@@ -46,6 +45,7 @@ class Call(msgspec.Struct):
         manager: name for managedFields.
         trusted: whether the caller is part of this cluster, whose objects need no field validation or webhooks.
         applied: whether field management has been settled by server-side apply.
+        noted: what strict field validation would refuse, and others are warned of, beside unknown fields.
     """
 
     user: User
@@ -57,6 +57,7 @@ class Call(msgspec.Struct):
     trusted: bool = False
     applied: bool = False
     warnings: list[str] = msgspec.field(default_factory=list)
+    noted: list[str] = msgspec.field(default_factory=list)
 
 
 def truth(value: str | None) -> bool:
@@ -133,14 +134,13 @@ def fresh_uid(draw: random.Random) -> str:
 
 
 def before_create(resource: Resource, meta: Json, draw: random.Random, taken: Callable[[str], bool]) -> Json:
-    """Metadata of a new object, in the order it is shown; refuses a resource version.
+    """Metadata of a new object, in the order it is shown.
 
     A generated name that is `taken` is drawn again, as often as a real server tries (RetryGenerateName, since 1.32).
     """
-    if meta.get("resourceVersion"):
-        raise internal("resourceVersion should not be set on objects to be created", reason="")
     for name in (*KEPT, "resourceVersion"):
-        meta.pop(name, None)
+        if name != "generation" or meta.get(name, 0) >= 0:  # a wrong one is refused
+            meta.pop(name, None)
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _free_name(meta["generateName"], draw, taken)
     head: Json = {}
@@ -183,14 +183,19 @@ def before_update(meta: Json, old: Json) -> Json:
 def validate_metadata(resource: Resource, meta: Json) -> list[FieldError]:
     """What is wrong with metadata."""
     errors: list[FieldError] = []
+    strategy = resource.strategy
+    if prefix := meta.get("generateName"):
+        # what follows the prefix makes a trailing dash good
+        masked = f"{prefix[:-1]}a" if len(prefix) > 1 and prefix[-1] == "-" else prefix
+        errors.extend(invalid("metadata.generateName", prefix, fault) for fault in strategy.check_name(masked))
     if not meta.get("name"):
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
-        fault = resource.strategy.check_name(meta["name"])
-        if fault:
-            errors.append(invalid("metadata.name", meta["name"], fault))
+        errors.extend(invalid("metadata.name", meta["name"], fault) for fault in strategy.check_name(meta["name"]))
+    if meta.get("generation", 0) < 0:
+        errors.append(invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0"))
     if labels := meta.get("labels"):
-        errors.extend(_labels(tuple(labels.items())))
+        errors.extend(check_labels(labels, "metadata.labels"))
     if annotations := meta.get("annotations"):
         errors.extend(_annotations(annotations))
     core = not resource.custom and resource.strategy.standard_finalizers
@@ -199,21 +204,11 @@ def validate_metadata(resource: Resource, meta: Json) -> list[FieldError]:
     return errors
 
 
-@lru_cache(maxsize=1024)
-def _labels(labels: tuple[tuple[str, str], ...]) -> tuple[FieldError, ...]:
-    """What is wrong with labels; the pods of a gang have the same."""
-    errors: list[FieldError] = []
-    for key, value in labels:
-        if fault := names.qualified(key):
-            errors.append(invalid("metadata.labels", key, fault))
-        if fault := names.label_value(value):
-            errors.append(invalid("metadata.labels", value, fault))
-    return tuple(errors)
-
-
 def _annotations(annotations: Json) -> list[FieldError]:
     errors = [
-        invalid("metadata.annotations", key, fault) for key in annotations if (fault := names.qualified(key.lower()))
+        invalid("metadata.annotations", key, fault)
+        for key in sorted(annotations)
+        for fault in names.qualified_faults(key.lower())
     ]
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATION_BYTES:
         text = f"Too long: may not be more than {ANNOTATION_BYTES} bytes"
@@ -222,11 +217,11 @@ def _annotations(annotations: Json) -> list[FieldError]:
 
 
 def _finalizers(finalizers: Any, *, core: bool) -> list[FieldError]:
-    errors = []
+    errors: list[FieldError] = []
+    for finalizer in finalizers:
+        errors.extend(invalid("metadata.finalizers", finalizer, fault) for fault in names.qualified_faults(finalizer))
     for index, finalizer in enumerate(finalizers):
-        if fault := names.qualified(finalizer):
-            errors.append(invalid("metadata.finalizers", finalizer, fault))
-        elif core and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+        if core and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid(f"metadata.finalizers[{index}]", finalizer, text))
     if set(GC_FINALIZERS) <= set(finalizers):

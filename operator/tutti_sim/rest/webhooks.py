@@ -17,7 +17,8 @@ from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
 from tutti_sim.crd.cel import converted, program
-from tutti_sim.kinds.decode import DecodeError, Notes
+from tutti_sim.kinds.decode import Notes
+from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, internal
 from tutti_sim.meta.selectors import from_object

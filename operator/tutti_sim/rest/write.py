@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tutti_sim.kinds.decode import DecodeError, Notes
+import msgspec
+
+from tutti_sim.kinds.decode import TABLE, Notes
+from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import (
@@ -14,6 +17,7 @@ from tutti_sim.meta.errors import (
     already_exists,
     bad_request,
     conflict,
+    internal,
     invalid,
     modified,
     not_an_object,
@@ -30,6 +34,7 @@ from tutti_sim.store.collection import Version
 from tutti_sim.store.store import Exists
 
 Transform = Callable[[Json], Json]
+encode = msgspec.json.Encoder().encode
 
 
 def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) -> tuple[Json, bytes]:
@@ -40,26 +45,40 @@ def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) 
     """
     if not isinstance(body, dict):
         raise bad_request(not_an_object(body))
-    _check_kind(resource, body)
+    try:
+        _check_kind(resource, body)
+    except ApiError as error:
+        raise _unmade(body, error.message) if patched else error from None
     notes = Notes()
     source = body if resource.inward is None else resource.inward(body)
     try:
         obj = resource.read(source, notes)
     except DecodeError as error:
         if patched:
-            cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown_value(body)}: {error}")
-            raise unprocessable("", "", "", [cause]) from None
+            raise _unmade(body, str(error)) from None
         version = f'{resource.kind} in version "{resource.version}"'
         raise bad_request(f"{version} cannot be handled as a {resource.kind}: {error}") from None
-    if notes.unknown and call.field_validation == "Strict":
+    noted = [*call.noted, *notes.unknown]
+    if noted and call.field_validation == "Strict":
         version = f'{resource.kind} in version "{resource.version}"'
-        raise bad_request(
-            f"{version} cannot be handled as a {resource.kind}: strict decoding error: {', '.join(notes.unknown)}"
-        )
+        raise bad_request(f"{version} cannot be handled as a {resource.kind}: strict decoding error: {_listed(noted)}")
     if call.field_validation == "Warn":
-        call.warnings.extend(notes.unknown)
+        call.warnings.extend(noted)
     resource.strategy.default(obj)
     return obj, notes.pattern
+
+
+def _listed(noted: list[str]) -> str:
+    """What strict decoding refuses, those who read YAML first."""
+    text = ", ".join(noted)
+    return f"yaml: unmarshal errors:\n  {text}" if text.startswith("line ") else text
+
+
+def _unmade(body: Json, fault: str) -> ApiError:
+    """422: what a patch has made of an object cannot be one."""
+    made = encode({key: body[key] for key in sorted(body)}).decode()
+    cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown_value(made)}: {fault}")
+    return unprocessable("", "", "", [cause])
 
 
 def _check_kind(resource: Resource, body: Json) -> None:
@@ -73,10 +92,23 @@ def _check_kind(resource: Resource, body: Json) -> None:
         raise bad_request("Object 'apiVersion' is missing in '" + resource.kind + "'")
     if (kind and kind != resource.kind) or (version and version != resource.api_version):
         short = (version or resource.api_version).rpartition("/")[2]
-        raise bad_request(f'{kind or resource.kind} in version "{short}" cannot be handled as a {resource.kind}')
+        why = (
+            "" if resource.custom else f": {_strange(resource, kind or resource.kind, version or resource.api_version)}"
+        )
+        raise bad_request(f'{kind or resource.kind} in version "{short}" cannot be handled as a {resource.kind}{why}')
 
 
-def _check_place(obj: Json, namespace: str, name: str) -> None:
+def _strange(resource: Resource, kind: str, api_version: str) -> str:
+    """Why an object of a kind is none of a resource: there is no such kind, or no way from it to this one."""
+    if kind in TABLE and kind != resource.kind:
+        return f"converting (v1.{kind}) to ({resource.go_name}): unknown conversion"
+    return f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+
+
+def check_place(obj: Json, namespace: str, name: str) -> None:
+    """Have an object say where it is; ApiError 400 where it says that it is elsewhere, or has no name for a path."""
+    if name:
+        _require_name(obj["metadata"], name)
     meta = obj["metadata"]
     if meta.get("namespace") and meta["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -102,7 +134,7 @@ def _require_name(meta: Json, name: str) -> None:
 async def create(backend: Backend, resource: Resource, namespace: str, body: Any, call: Call) -> Version:
     """Create an object from a document."""
     obj, pattern = decode(resource, body, call)
-    _check_place(obj, namespace, "")
+    check_place(obj, namespace, "")
     return await insert(backend, resource, obj, call, pattern=pattern)
 
 
@@ -110,6 +142,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *,
     """Create an object that is decoded and defaulted already; `pattern` is what its specification was read by."""
     strategy = resource.strategy
     namespace = obj["metadata"].get("namespace", "")
+    versioned = bool(obj["metadata"].get("resourceVersion"))
     write = Write(resource, namespace, obj["metadata"].get("name", ""), "CREATE", None, call)
     stored = backend.collection(resource)
     meta = obj["metadata"] = metadata.before_create(
@@ -123,7 +156,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *,
             resource.codec.shape,
             manager=call.manager,
             api_version=resource.api_version,
-            keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
+            keeps_status=not strategy.has_status,
             pattern=pattern,
         )
     for plugin in backend.admission:
@@ -138,9 +171,13 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *,
     errors.extend(resource.codec.validate(obj, None))
     if errors:
         raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
+    for check in backend.checks:
+        check(backend, write, obj)
     if hooked and backend.hooks is not None:
         await backend.hooks.validate(write, obj)
     call.warnings.extend(strategy.warnings(obj))
+    if versioned and not call.dry_run:
+        raise internal("resourceVersion should not be set on objects to be created", reason="")
     return _store_new(backend, resource, obj, call)
 
 
@@ -168,8 +205,7 @@ async def replace(
     """Put a document in place of an object; the result says whether it was created."""
     current = backend.collection(resource).get(namespace, name)
     obj, pattern = decode(resource, body, call)
-    _require_name(obj["metadata"], name)
-    _check_place(obj, namespace, name)
+    check_place(obj, namespace, name)
     if current is None:
         if resource.strategy.create_on_update and not call.subresource:
             return await insert(backend, resource, obj, call, pattern=pattern), True
@@ -177,12 +213,30 @@ async def replace(
     given = obj["metadata"]
     if resource.strategy.needs_version and not given.get("resourceVersion"):
         fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise unprocessable(resource.kind, resource.group, name, [fault])
+        raise unprocessable(resource.plural, resource.group, name, [fault])
     uid = current.obj["metadata"]["uid"]
     if given.get("uid") and given["uid"] != uid:
         text = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {uid}"
-        raise conflict(resource.plural, resource.group, name, text)
+        raise not_meant(resource, namespace, name, text, call)
     return await update(backend, resource, current, obj, call), False
+
+
+_STORED_AS = {
+    "nodes": "minions",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "podtemplates": "podtemplates",
+}
+
+
+def not_meant(resource: Resource, namespace: str, name: str, text: str, call: Call) -> ApiError:
+    """409: the object is not the one that is meant, in the words of the storage, which tell its key."""
+    place = _STORED_AS.get(resource.plural, resource.plural)
+    if resource.custom or resource.group == "apiextensions.k8s.io":
+        place = f"{resource.group}/{resource.plural}"
+    key = "/".join(["" if call.dry_run else "/registry", place, *([namespace] if namespace else []), name])
+    fault = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {text}"
+    return conflict(resource.plural, resource.group, name, fault)
 
 
 async def change(
@@ -196,8 +250,7 @@ async def change(
         if not isinstance(changed, dict) or not isinstance(changed.get("metadata") or {}, dict):
             raise bad_request("json: cannot unmarshal what the patch makes into an object with metadata")
         obj, _ = decode(resource, changed, call, patched=True)
-        _require_name(obj["metadata"], name)
-        _check_place(obj, namespace, name)
+        check_place(obj, namespace, name)
         explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
         try:
             return await update(backend, resource, current, obj, call)
@@ -238,6 +291,7 @@ async def update(backend: Backend, resource: Resource, current: Version, obj: Js
             manager=call.manager,
             api_version=resource.api_version,
             subresource=call.subresource,
+            owned=call.subresource != "scale",  # a Scale's fields are nobody's
         )
     _validate_update(resource, obj, old, call)
     for check in backend.checks:
@@ -267,7 +321,7 @@ def _validate_update(resource: Resource, obj: Json, old: Json, call: Call) -> No
     if call.subresource == "status":
         errors.extend(resource.strategy.validate_status(obj, old))
     elif call.subresource:
-        errors.extend(resource.strategy.validate(obj))
+        errors.extend(resource.strategy.validate_part(call.subresource, obj, old))
     else:
         errors.extend(resource.strategy.validate_update(obj, old))
     errors.extend(resource.codec.validate(obj, old))
