@@ -4,7 +4,8 @@ import pytest
 
 from tutti_sim.crd import cel
 from tutti_sim.crd.definitions import reader
-from tutti_sim.crd.structural import check_schema, shaped
+from tutti_sim.crd.schemarules import check_schema
+from tutti_sim.crd.structural import shaped
 from tutti_sim.crd.validate import validate
 
 INTEGER_OR_TEXT = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}

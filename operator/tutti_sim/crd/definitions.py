@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tutti_sim.crd.structural import check_schema, malformed
+from tutti_sim.crd.definitionrules import check_definition
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import FieldError, invalid, required, unsupported
+from tutti_sim.meta.errors import FieldError, invalid
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -50,32 +50,8 @@ class DefinitionStrategy(Strategy):
         new["status"] = {**status, "storedVersions": stored}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Check names, scope, versions and their schemas."""
-        spec, errors = obj["spec"], list[FieldError]()
-        wanted = f"{spec['names'].get('plural', '')}.{spec.get('group', '')}"
-        if obj["metadata"].get("name") != wanted:
-            errors.append(
-                invalid("metadata.name", obj["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
-            )
-        if spec.get("scope") not in ("Cluster", "Namespaced"):
-            errors.append(unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
-        for field in ("plural", "kind"):
-            if not spec["names"].get(field):
-                errors.append(required(f"spec.names.{field}"))
-        if sum(1 for one in spec.get("versions", ()) if one.get("storage")) != 1:
-            errors.append(
-                invalid(
-                    "spec.versions", spec.get("versions"), "must have exactly one version marked as storage version"
-                )
-            )
-        for index, version in enumerate(spec.get("versions", ())):
-            at = f"spec.versions[{index}].schema.openAPIV3Schema"
-            schema = version.get("schema", {}).get("openAPIV3Schema")
-            if not schema:
-                errors.append(required(at, "schemas are required"))
-            else:
-                errors.extend(malformed(schema, at) or check_schema(schema, at))
-        return errors
+        """Check names, scope, versions and what they have."""
+        return check_definition(obj)
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """Group, scope, plural and kind stay."""

@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tutti_sim.crd.cel import compile_fault
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import FieldError, invalid, required, wrong_type
+from tutti_sim.meta.errors import FieldError, invalid, wrong_type
 from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
 
 TEXTS = ("type", "format", "title", "description", "pattern", "x-kubernetes-list-type", "x-kubernetes-map-type")
@@ -41,15 +40,13 @@ def malformed(schema: Any, at: str) -> list[FieldError]:
     for key, value in schema.items():
         if value is not None:
             errors.extend(_keyword(key, value, f"{at}.{key}"))
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind not in TYPES:
-        errors.append(invalid(f"{at}.type", kind, "must be array, boolean, integer, number, object or string"))
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         try:
             re.compile(pattern)
         except re.error as error:
-            errors.append(invalid(f"{at}.pattern", pattern, f"must be a valid regular expression: {error}"))
+            text = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            errors.append(invalid(f"{at}.pattern", pattern, text))
     return errors
 
 
@@ -120,33 +117,6 @@ LIST_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 
 Unknown = list[str]
-
-
-def check_schema(schema: Schema, at: str, *, root: bool = True) -> list[FieldError]:
-    """What keeps a schema from being structural, and rules that do not compile."""
-    errors: list[FieldError] = []
-    kind = schema.get("type", "")
-    if root and kind != "object":
-        errors.append(invalid(f"{at}.type", kind, "must be object at the root"))
-    elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        errors.append(required(f"{at}.type", "must not be empty for specified object fields"))
-    for name, child in (schema.get("properties") or {}).items():
-        errors.extend(check_schema(child, f"{at}.properties[{name}]", root=False))
-    items, values = schema.get("items"), schema.get("additionalProperties")
-    if isinstance(items, dict):
-        errors.extend(check_schema(items, f"{at}.items", root=False))
-    elif kind == "array":
-        errors.append(required(f"{at}.items", "must be specified"))
-    if isinstance(values, dict):
-        errors.extend(check_schema(values, f"{at}.additionalProperties", root=False))
-    if schema.get(LIST_TYPE) == "map" and not schema.get(LIST_KEYS):
-        errors.append(required(f"{at}.{LIST_KEYS}", "must not be empty if x-kubernetes-list-type is map"))
-    for index, rule in enumerate(schema.get(VALIDATIONS) or ()):
-        fault = compile_fault(rule.get("rule", ""), schema)
-        if fault:
-            text = f"compilation failed: {fault}"
-            errors.append(invalid(f"{at}.x-kubernetes-validations[{index}].rule", rule.get("rule", ""), text))
-    return errors
 
 
 def shaped(value: Any, schema: Schema, at: str, unknown: Unknown) -> Any:

@@ -10,11 +10,17 @@ NAME_LIMIT = 253
 LABEL_LIMIT = 63
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
+LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
+LABEL_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
 SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -62,6 +68,12 @@ def subdomain_faults(name: str) -> list[str]:
 def label_faults(name: str) -> list[str]:
     """All that is wrong with a name as a DNS label."""
     return _dns(name, LABEL_LIMIT, LABEL, LABEL_RULE)
+
+
+def label_1035_faults(name: str) -> list[str]:
+    """All that is wrong with a name as a DNS-1035 label, as the names of kinds are held to."""
+    faults = [f"must be no more than {LABEL_LIMIT} characters"] if len(name.encode()) > LABEL_LIMIT else []
+    return faults if LABEL_1035.fullmatch(name) else [*faults, LABEL_1035_RULE]
 
 
 def path_faults(name: str) -> list[str]:
