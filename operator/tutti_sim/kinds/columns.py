@@ -9,6 +9,7 @@ from tutti_sim.kinds.resource import Column
 from tutti_sim.meta import Json, clock, selectors
 
 NONE = "<none>"
+UNSET = "<unset>"
 
 
 def _ready(obj: Json) -> str:
