@@ -92,14 +92,18 @@ class World(NodesAndPods, WrittenObjects, DecisionWriters):
         if synced:
             self.tell(Synced())
 
-    def restart(self, *, backwards: bool = False) -> None:
-        """Start a new engine and list everything to it; answers that are still out are lost with the old one."""
+    def restart(self, *, backwards: bool = False, synced: bool = True) -> None:
+        """Start a new engine and list everything to it; answers that are still out are lost with the old one.
+
+        Without `synced` it stands by until it is told `Synced`.
+        """
         self.pending_binds.clear()
         self._start(synced=False)
         seen = self.listed()
         for observation in reversed(seen) if backwards else seen:
             self.tell(observation)
-        self.tell(Synced())
+        if synced:
+            self.tell(Synced())
 
     def listed(self) -> list[AnyObservation]:
         """Everything that there is, as a new engine is told of it."""

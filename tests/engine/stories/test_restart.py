@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World, replaced
+from tutti.api.core import PodCondition
 from tutti.engine.records.decisions import Bind, EmitEvent, Evict, PatchStatus
+from tutti.engine.records.observations import Synced
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 BOTH_WAYS = pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
@@ -241,6 +245,22 @@ def test_a_restart_tells_no_pod_again_what_its_condition_says():
     assert [type(d).__name__ for d in world.run()] == ["EmitEvent"]
 
 
+def test_a_process_that_stood_by_knows_what_pods_were_told_last():
+    world = World()
+    world.node("n1", gpus=1)
+    world.pod("big", gpus=2)
+    world.run()
+    first = world.pods["default", "big"]
+    other = PodCondition("PodScheduled", "False", "WaitingForVictims", "what it waited for a moment ago")
+    last = replaced(first, status=replaced(first.status, conditions=[other]))
+    world.restart(synced=False)
+    world.put(last)
+    world.tell(Synced())
+    world.run()
+    condition = world.pod_condition("big")
+    assert (condition.status, condition.reason) == ("False", "Unschedulable")
+
+
 def test_a_restart_says_nothing_again_of_an_object_that_cannot_be_read():
     world = World()
     world.pod_group("g", 0)
@@ -287,3 +307,60 @@ def test_a_process_that_stands_by_forgets_what_has_gone():
     world.node("n")
     world.run()
     assert len(world.where("stays")) == 2
+
+
+def reserved_beside_an_older_one(**workload: Any) -> World:
+    """Two of two GPUs are reserved for a workload that waits for its members; one that is older has come too late."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 2)
+    world.queue("other", 2, local="others", stopPolicy="Hold")
+    world.node("n1", gpus=2)
+    world.pod("older", queue="others")
+    world.now += 1
+    world.workload("w", {"count": 2, "template": TEMPLATE}, queueName="queue", **workload)
+    world.run()
+    assert world.reason("Workload", "w") == "WaitingForMembers"
+    other = world.objects["ClusterQueue", "", "other"]["spec"]
+    world.object("ClusterQueue", "other", {**other, "stopPolicy": "None"})
+    world.run()
+    assert world.where() == {}
+    return world
+
+
+@BOTH_WAYS
+def test_who_had_a_reservation_has_it_again_before_others_are_tried(backwards):
+    world = reserved_beside_an_older_one()
+    world.restart(backwards=backwards)
+    world.run()
+    assert world.where() == {}
+    assert world.used("cq") == 2
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    assert len(world.where("w")) == 2
+
+
+def test_a_reservation_is_held_no_longer_after_a_restart():
+    world = reserved_beside_an_older_one(scheduleTimeoutSeconds=60)
+    world.until(40)
+    world.restart()
+    world.until(18)
+    assert world.reason("Workload", "w") == "WaitingForMembers"
+    world.until(3)
+    assert set(world.where()) == {"older"}
+
+
+def test_a_gang_that_leaves_says_why_after_a_restart():
+    world = World()
+    world.hold_evictions = True
+    world.node("n1", gpus=2)
+    world.gang("g", 2)
+    world.run()
+    world.pod("more-important", gpus=2, priority=5)
+    world.run()
+    told = world.status("PodGroup", "g")["pendingReason"]
+    world.restart()
+    world.run()
+    assert world.status("PodGroup", "g")["pendingReason"] == told
+    assert told["reasons"][0]["reason"] == "Preempted"

@@ -14,7 +14,8 @@ With fair sharing the head of any queue is kept for whose turn would never come 
 What throttles allow is kept as quota is, from whom they are about (`throttle_shadow.py`). For a head that waits for
 nothing else, and of which nobody knows when it starts, that is all that is kept.
 
-A reservation stays as it is while the head can have what it promises, and is only replaced by an earlier one.
+A reservation stays as it is while the head can have what it promises, and is only replaced by an earlier one. After a
+restart it is kept again (`restored_heads.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from tutti.api.conditions import timestamp
-from tutti.api.messages import followed_by
 from tutti.engine.admission import quota_holdback, throttling
 from tutti.engine.backfill import BackfillState, overdue_heads
+from tutti.engine.backfill.promise_texts import PASSES, ToldPromise, promise_of
 from tutti.engine.backfill.start_time import StartEstimate, estimate_start, fits_before, still_fits
 from tutti.engine.lifecycle import limits
 from tutti.engine.lifecycle.phases import explain
@@ -36,19 +36,8 @@ from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.quota.assignment import NoFit
 from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue
-
-WOULD_DELAY = "WouldDelay"
-_PASSES = (
-    (Gate.PLACEMENT, "Unschedulable"),
-    (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason),
-    (Gate.QUEUE, WOULD_DELAY),
-    (Gate.THROTTLE, throttling.THROTTLED),
-)
-"""What a head may wait for: what never comes is not waited for."""
-
 
 _LEAVING: Final = Phase.LEAVING
 _WAITING: Final = Phase.WAITING
@@ -161,6 +150,28 @@ def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) 
         _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
 
 
+def keep_again(state: BackfillState, entry: QueueEntry, told: ToldPromise) -> None:
+    """Keep for a head what an earlier process has kept for it, and promise it no less; it is told nothing new."""
+    reservations, queue = state.backfill_reservations, entry.queue
+    if queue is None or queue.name in reservations.of:
+        return
+    beside = [one for one in reservations.of.values() if goes_before(one, entry, None)]
+    found = estimate_start(state, entry, beside)
+    if found is None:
+        return
+    why = entry.workload.explanation
+    assert why is not None  # it stands in line
+    kept = _reservation_of(state, entry, found, None, why)
+    kept.since = kept.since if told.since is None else told.since
+    kept.why, kept.news = why, False
+    kept.seen = _NEVER  # it is worked out again when the head is tried, beside all others
+    if told.starts_at is not None and kept.promised <= told.starts_at + state.configuration.bind_window_seconds:
+        kept.promised = min(kept.promised, told.starts_at)
+    if told.until is not None:
+        kept.until = min(kept.until, told.until)
+    reservations.of[queue.name] = kept
+
+
 def _has_turn(state: BackfillState, entry: QueueEntry, queue: Queue) -> bool:
     """Note whom a queue has as its head; returns whether it is its turn against the order of shares."""
     overdue_heads.note_head(state, entry)
@@ -245,7 +256,7 @@ def _may_be_kept_for(state: BackfillState, parked: QueueEntry) -> bool:
 
 
 def _may_pass(why: Explanation) -> bool:
-    return (why.gate, why.reason) in _PASSES
+    return (why.gate, why.reason) in PASSES
 
 
 def goes_before(reservation: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
@@ -282,6 +293,9 @@ def _stays(
     return still_fits(state, mine) and not fits_before(state, entry, beside, mine)
 
 
+_NEVER = (-1, -1)
+
+
 def _seen(state: BackfillState) -> tuple[int, int]:
     """Return what changes with the nodes, or with what queues and flavors say."""
     return state.cluster.nodes.version, state.catalog.version
@@ -308,6 +322,7 @@ def _reservation_of(
     reservations.last += mine is None
     names = state.cluster.nodes.names
     nodes = tuple(names[row] for row in found.rows.tolist())
+    since = state.now if mine is None else mine.since
     return BackfillReservation(
         workload=workload.key,
         queue=queue.name,
@@ -318,36 +333,17 @@ def _reservation_of(
         number=reservations.last if mine is None else mine.number,
         starts_at=found.starts_at,
         promised=promised,
+        since=since,
         until=until,
         nodes=nodes,
         wanted=found.wanted,
         usage=found.usage,
         throttled=found.throttled,
         seen=_seen(state),
-        why=_promise(why, found, until, nodes),
+        why=promise_of(why, found, since, until, nodes),
         owed=not queue.reserves,
         news=mine is None or (mine.starts_at, mine.nodes) != (found.starts_at, nodes),
     )
-
-
-def _promise(why: Explanation, found: StartEstimate, until: float, nodes: tuple[str, ...]) -> Explanation:
-    """Return what a head is told: why it waits, and what is kept for it."""
-    where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
-    details = {**why.details, "keptNodes": str(len(nodes))}
-    if found.starts_at is None:
-        what = (
-            f"becomes free on {where}" if nodes else "quota becomes free" if found.usage else "throttles come to allow"
-        )
-        text = (
-            f"nobody knows when: what {what} is kept for it until {timestamp(until)} "
-            "(reservationSeconds); give what runs there maximumExecutionTimeSeconds"
-        )
-        details["keptUntil"] = timestamp(until)
-    else:
-        at = f"at {timestamp(found.starts_at)} at the latest"
-        text = f"it starts {at}, on {where} kept for it" if nodes else f"it gets its quota {at}, and is then checked"
-        details["startsAt"] = timestamp(found.starts_at)
-    return Explanation(why.gate, why.reason, followed_by(why.message, text), details)
 
 
 def _pause(state: BackfillState, queue: Queue, workload: WorkloadKey) -> None:

@@ -19,7 +19,8 @@ from tutti.engine.admission.attempt import Admitted, assign_flavors
 from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.mending import goes_first
 from tutti.engine.backfill import BackfillState, throttle_shadow
-from tutti.engine.backfill.backfill import WOULD_DELAY, goes_before, lasts
+from tutti.engine.backfill.backfill import goes_before, lasts
+from tutti.engine.backfill.promise_texts import WOULD_DELAY
 from tutti.engine.backfill.start_time import kept_quota, kept_room
 from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate

@@ -71,6 +71,14 @@ def note_head(state: BackfillState, entry: QueueEntry) -> None:
         debts.stale = True
 
 
+def restore_turn(state: BackfillState, queue: str, entry: QueueEntry) -> None:
+    """Let one have its turn again that had it before a restart, where nobody else of its tree has; it is looked at."""
+    note_head(state, entry)
+    head = state.share_debts.heads.get(queue)
+    if head is not None and head.entry is entry:
+        state.share_debts.turns.setdefault(state.ledger.root_of(queue), queue)
+
+
 def has_turn(state: BackfillState, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
     head = state.share_debts.heads.get(queue)

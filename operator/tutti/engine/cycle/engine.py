@@ -26,8 +26,9 @@ from tutti.engine.admission.admission import reserve, reserve_as_left
 from tutti.engine.admission.attempt import Admitted, Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.admission.dry_runs import look, why_surplus_waits
-from tutti.engine.backfill import backfill, letting_by
+from tutti.engine.backfill import backfill, letting_by, restored_heads
 from tutti.engine.cycle import turn_parts
+from tutti.engine.cycle.reserved_before import reserved_before
 from tutti.engine.cycle.settling import bring_up_to_date, follow_binds
 from tutti.engine.cycle.state import State
 from tutti.engine.ingest import promises, volcano_jobs
@@ -218,6 +219,11 @@ class Engine:
         ordering = partial(follow_applications, state, changed)
         self._note(state.attempt_part("ordering the parts of applications", ordering, []))
         self._queue.update(state, list(self._changed.values()))
+        if not state.backfill_reservations.restored:
+            for entry in reserved_before(state, self._queue.entry_of):
+                yield Batch([entry], assign_flavors(state, entry))
+        again = partial(restored_heads.restore_reservations, state, self._queue.entry_of)
+        state.attempt_part("keeping again what was kept", again, None)
         kept = partial(backfill.refresh_reservations, state, self._queue.entry_of)
         state.attempt_part("following what is kept", kept, None)
         yield from self._queue.batches(state, most=most, enough=enough)

@@ -83,7 +83,7 @@ def put_member(state: IngestState, pod: Pod) -> None:
     state.some_speed = state.some_speed or bool(member.hints.speed)
     if SCALE_DOWN_MARK in member.scale_down:
         state.workloads[home].some_protected = True
-    if not member.reported[0]:
+    if not member.reported[2]:  # this process has told it nothing yet: another one may go on telling it
         member.reported, member.told_generation = _told(pod)
 
 

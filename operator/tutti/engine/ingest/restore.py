@@ -12,6 +12,7 @@ from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import HeldAmount, KeptMember
 from tutti.engine.ingest import IngestState
 from tutti.engine.lifecycle.checks import requeue_at
+from tutti.engine.lifecycle.eviction import explain_leaving
 from tutti.engine.lifecycle.phases import Transition, transit
 from tutti.engine.lifecycle.reservation import release_quota
 from tutti.engine.records import workloads
@@ -76,6 +77,7 @@ def _restore_eviction(workload: workloads.Workload, found: Workload | PodGroup, 
     workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
     if workload.phase is Phase.WAITING and _was_leaving(found):
         transit(workload, Transition.LEAVE_ON)
+        explain_leaving(workload, workload.evicted)
     if not isinstance(found, PodGroup):
         return
     if evicted.reason.startswith(EvictionReason.DEACTIVATED):

@@ -263,11 +263,16 @@ def _take_out(state: LifecycleState, workload: Workload, eviction: WorkloadEvict
     workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    gate = Gate.CHECKS if eviction.reason == EvictionReason.ADMISSION_CHECK else Gate.PERMIT
-    explain(workload, Explanation(gate, eviction.reason, eviction.message))
+    explain_leaving(workload, eviction)
     owner_starts.leave(state, workload, eviction.reason, eviction.message)
     go_on_leaving(state, workload)
     state.touch(workload.key)
+
+
+def explain_leaving(workload: Workload, eviction: WorkloadEviction) -> None:
+    """Have a workload told why it leaves."""
+    gate = Gate.CHECKS if eviction.reason == EvictionReason.ADMISSION_CHECK else Gate.PERMIT
+    explain(workload, Explanation(gate, eviction.reason, eviction.message))
 
 
 def _is_there(member: Member) -> bool:

@@ -1,52 +1,106 @@
 """Going on, after a restart, with waiting for victims that an earlier process has asked to leave.
 
 Which room is held for whom is in the status of the pods that wait (`nominatedNodeName`), and who leaves for it is told
-by pods of lower priority that are being deleted there. The process may have been killed before it had asked all. So
-where the room would not do when those have left who are leaving, its workload chooses at once who else has to go,
-while what is held for it stays held.
+by pods that are being deleted there: those of lower priority, or all where the workload was told that it waits for
+victims. The quota that goes with it follows from both (`restored_quota.py`). The process may have been killed before it
+had asked all. So where the room or the quota would not do when those have left who are leaving, its workload chooses at
+once who else has to go, while what is held for it stays held.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from tutti.cluster.pods import PodKey
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle.told_before import told_before
 from tutti.engine.preemption import PreemptionState, nominations, overdue
 from tutti.engine.preemption.by_priority import priority_of, wait_for_victims
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_columns import NominatedColumns
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.preemption.restored_quota import waiting_quota
+from tutti.engine.records.explanation import IN_THEIR_PLACE, Explanation, Gate
 from tutti.engine.records.nominations import Nomination, Spot
-from tutti.engine.records.pod_sets import pending_pod_sets
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Workload
 from tutti.placement.framework import Mask
 
+_WAITS = ("WaitingForVictims", IN_THEIR_PLACE)
+"""What those are told who wait for victims."""
+_BY_RULE = re.compile(r"waits for (\d+) workloads? to leave")
+_HELD = re.compile(r"held until (\S+)")
+
 
 def restore_nomination(state: PreemptionState, workload: Workload) -> None:
-    """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
+    """Hold room and quota again, after a restart, for a workload that waits for others to leave, or to be moved."""
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
     overdue.restore_choice(state, workload)
     waiting = [(need.pod_class, member) for need in needs for member in need.members if member.nominated]
     spots = [Spot(pod_class, member.nominated, member.pod.key) for pod_class, member in waiting]
-    priority = priority_of(state, workload, needs)
-    there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
-    victims = [pod for pod in there if pod.deleting and pod.priority < priority]
     moved = {place.pod: place.uid for place in victims_of_moves(state, workload.key)}
-    until = state.now + state.configuration.victims_timeout_seconds
     if moved and spots:
-        why = restored_wait(state, workload.key, len(moved))
-        nomination = Nomination(priority, spots, nominations.wants_of(needs), moved, [], until, why, moves=True)
-        nominations.begin_nomination(state, workload.key, nomination)
-    elif victims:
-        leaving = {pod.key: pod.uid for pod in victims}
-        late = overdue.in_whose_place(state, workload, needs, priority, victims)
+        _begin_for_moves(state, workload, needs, spots, moved)
+    else:
+        _begin_for_victims(state, workload, needs, spots)
+
+
+def _begin_for_moves(
+    state: PreemptionState,
+    workload: Workload,
+    needs: Sequence[PodSetRequest],
+    spots: list[Spot],
+    moved: dict[PodKey, str],
+) -> None:
+    until = state.now + state.configuration.victims_timeout_seconds
+    why = restored_wait(state, workload.key, len(moved))
+    charges = waiting_quota(state, workload, needs, ()).charges
+    priority, wants = priority_of(state, workload, needs), nominations.wants_of(needs)
+    found = Nomination(priority, spots, wants, moved, charges, until, why, moves=True)
+    nominations.begin_nomination(state, workload.key, found)
+    _use_quota(state, workload, found)
+
+
+def _begin_for_victims(
+    state: PreemptionState, workload: Workload, needs: Sequence[PodSetRequest], spots: list[Spot]
+) -> None:
+    told, priority = told_before(state, workload), priority_of(state, workload, needs)
+    was_told = told.reason in _WAITS
+    there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
+    own = {member.pod.key for member in workload.members()}
+    theirs = (pod for pod in there if pod.deleting and pod.key not in own)
+    victims = [pod for pod in theirs if was_told or pod.priority < priority]
+    if not (victims or was_told):
+        return
+    by_rule = _BY_RULE.search(told.message)
+    quota = waiting_quota(state, workload, needs, victims, None if by_rule is None else int(by_rule[1]))
+    leaving = {pod.key: pod.uid for pod in [*victims, *quota.pods]}
+    if not (spots or quota.charges):
+        return
+    until = told.time_in(_HELD) or 0.0
+    if until <= state.now:  # it may have chosen anew since it was told
+        until = state.now + state.configuration.victims_timeout_seconds
+    late = overdue.in_whose_place(state, workload, needs, priority, victims)
+    why = Explanation(Gate.VICTIMS, told.reason, told.message, dict(told.details))
+    if not was_told or late:
         why = wait_for_victims(state, workload, victims, len(spots), until, late)
-        found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
-        found.in_place_of = [pod.key for pod in late]
-        nominations.begin_nomination(state, workload.key, found, began=-math.inf)  # who knows which victim hung then
+    found = Nomination(priority, spots, nominations.wants_of(needs), leaving, quota.charges, until, why)
+    found.in_place_of, found.leaving = [pod.key for pod in late], quota.handed
+    found.anew = quota.short or len(spots) < sum(need.required for need in needs if spots)
+    nominations.begin_nomination(state, workload.key, found, began=-math.inf)  # who knows which victim hung then
+    _use_quota(state, workload, found)
+
+
+def _use_quota(state: PreemptionState, workload: Workload, nomination: Nomination) -> None:
+    """Have a workload described as one that uses the quota that is held for it."""
+    if nomination.charges:
+        workload.cluster_queue = nomination.charges[0][0].queue
+        quota_usage.describe_holder(state, workload)
 
 
 def choose_anew_where_short(state: PreemptionState) -> None:
@@ -56,7 +110,7 @@ def choose_anew_where_short(state: PreemptionState) -> None:
         return
     short, rows = _short_nodes(state, ours), state.cluster.nodes.rows
     for one in ours:
-        one.anew = any(short[rows[node]] for node in one.nodes if node in rows)
+        one.anew |= any(short[rows[node]] for node in one.nodes if node in rows)
 
 
 def _short_nodes(state: PreemptionState, ours: list[Nomination]) -> Mask:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from tutti.engine.backfill import backfill
+from tutti.engine.backfill.promise_texts import WOULD_DELAY
 from tutti.engine.queue import QueueState, quota_bounds, room_bounds
 from tutti.engine.queue.domain_bounds import DomainBounds
 from tutti.engine.queue.quota_bounds import QuotaBounds
@@ -110,11 +110,11 @@ class ParkedClasses:
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self.for_more_quota(state, entry, why)
         unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
-        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
+        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == WOULD_DELAY or unlike:
             self.for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
         if why.reason == ASKING:
             self.for_answers[equals] = None
-        if why.gate is Gate.THROTTLE or (why.reason == backfill.WOULD_DELAY and state.throttles):
+        if why.gate is Gate.THROTTLE or (why.reason == WOULD_DELAY and state.throttles):
             self.for_throttles.setdefault(entry.workload.key[1], {})[equals] = None
 
     def unthrottled(self, namespaces: Collection[str]) -> Iterator[Classes]:

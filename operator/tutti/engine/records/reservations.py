@@ -78,6 +78,7 @@ class BackfillReservation:
         starts_at: When it fits at the latest, if what runs ends when its time is over, Unix seconds; None where nobody
             knows.
         promised: The earliest of these that it was ever told; infinity where nobody knows.
+        since: Since when something is kept for it, Unix seconds.
         until: When nothing is kept for it any more, Unix seconds; infinity where it is known when it starts.
         nodes: Where its required pods go then.
         wanted: int64[nodes, resources], what they take there, in scheduling units.
@@ -98,6 +99,7 @@ class BackfillReservation:
     number: int
     starts_at: float | None
     promised: float
+    since: float
     until: float
     nodes: tuple[str, ...]
     wanted: NDArray[np.int64]
@@ -126,6 +128,7 @@ class BackfillReservations:
         pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
         given_up: Who had something kept for it until now, and has not been tried since.
         last: The last number that was given.
+        restored: Whether what an earlier process has kept is kept again.
     """
 
     of: dict[str, BackfillReservation] = field(default_factory=dict)
@@ -133,6 +136,7 @@ class BackfillReservations:
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
     given_up: dict[WorkloadKey, None] = field(default_factory=dict)
     last: int = 0
+    restored: bool = False
 
     def is_for(self, queue: str, workload: WorkloadKey) -> bool:
         """Whether a ClusterQueue keeps something for a workload."""

@@ -1,0 +1,101 @@
+"""What was kept for a head is kept by the next operator before it tries anybody, and for as long as was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.backfill.heads import ends, job, reserved, runs
+from tests.engine.world import START, World
+from tutti.api.conditions import timestamp
+
+BOTH_WAYS = pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
+
+
+def older_elsewhere(*, alone: bool = False, seconds: int | None = 100) -> World:
+    """Room of 5 is kept for a head of 5; one of another queue, older than the head, is kept off."""
+    world = reserved()
+    world.queue("other", 8, local="others", stopPolicy="Hold")
+    job(world, "hundred", 4, seconds)
+    job(world, "ever", 2)
+    job(world, "older", 2, queue="others")
+    world.run()
+    world.now += 1
+    if alone:
+        world.pod("head-0", gpus=5, queue="queue")
+    else:
+        job(world, "head", 5)
+    world.run()
+    world.object("ClusterQueue", "other", {**world.objects["ClusterQueue", "", "other"]["spec"], "stopPolicy": "None"})
+    world.run()
+    assert world.reason("Workload", "older") == "WouldDelay"
+    return world
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
+@pytest.mark.parametrize("seconds", [100, None], ids=["known when", "nobody knows when"])
+def test_who_is_tried_before_the_head_after_a_restart_is_kept_off_as_before(alone, seconds, backwards):
+    world = older_elsewhere(alone=alone, seconds=seconds)
+    world.restart(backwards=backwards)
+    world.run()
+    assert not runs(world, "older")
+    ends(world, "hundred")
+    assert runs(world, "head")
+    assert not world.replay().differences
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
+def test_a_restart_writes_nothing_new_of_what_is_kept(alone):
+    world = older_elsewhere(alone=alone)
+    world.restart()
+    written = [one for one in world.run() if type(one).__name__ in ("PatchStatus", "SetPodCondition")]
+    assert written == []
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
+def test_restarts_do_not_keep_room_for_longer_where_nobody_knows_when_it_becomes_free(alone):
+    world = reserved(reservationSeconds=60)
+    job(world, "ever", 6)
+    world.run()
+    if alone:
+        world.pod("head-0", gpus=5, queue="queue")
+    else:
+        job(world, "head", 5)
+    world.now += 1
+    job(world, "small", 2)
+    world.until(50)
+    world.restart()
+    world.until(8)
+    assert not runs(world, "small")
+    world.until(2)
+    assert runs(world, "small")
+
+
+def test_of_two_heads_the_one_that_was_kept_for_first_goes_first_after_a_restart():
+    world = reserved(each=4)
+    world.queue("other", 8, local="others", backfill="Reserved")
+    job(world, "hundred", 2, 100)
+    job(world, "long", 2, 200)
+    world.run()
+    spec = world.objects["ClusterQueue", "", "cq"]["spec"]
+    world.object("ClusterQueue", "cq", {**spec, "stopPolicy": "Hold"})
+    job(world, "older", 2, 500)
+    world.now += 1
+    job(world, "first", 2, 50, queue="others")
+    world.until(2)
+    world.object("ClusterQueue", "cq", spec)
+    world.run()
+    before = kept(world)
+    assert before == {"other": ("first", timestamp(START + 100)), "cq": ("older", timestamp(START + 200))}
+    world.restart()
+    world.run()
+    assert kept(world) == before
+    ends(world, "hundred")
+    assert runs(world, "first")
+    assert not runs(world, "older")
+
+
+def kept(world: World) -> dict[str, tuple[str, str]]:
+    """For whom each queue keeps something, and when that starts as it was told."""
+    of = world.engine.state.backfill_reservations.of
+    return {name: (one.workload[2], one.why.details["startsAt"]) for name, one in of.items()}
