@@ -162,6 +162,35 @@ def test_room_that_pods_of_the_same_priority_leave_is_kept_from_who_is_tried_fir
     assert not world.where("older")
 
 
+@BOTH_WAYS
+def test_who_waits_for_victims_behind_a_head_is_told_of_the_head_and_has_its_room_and_quota_again(backwards):
+    world = World()
+    world.hold_evictions = True
+    world.flavor()
+    world.queue("own", 3, cohort="c", local="own", queueingStrategy="StrictFIFO", **TAKES_BACK)
+    world.queue("guest", 2, cohort="c", local="guest")
+    world.node("n0", gpus=5)
+    for number in range(5):
+        world.pod(f"guest-{number}", queue="guest")
+    world.run()
+    world.pod("mine", gpus=2, queue="own")
+    world.run()
+    world.pod("head", queue="own", priority=5)
+    world.run()
+    assert world.reason("Pod", "mine") == "BehindHead"
+    before = held(world)
+    assert sorted(before) == ["head", "mine"]
+    world.restart(backwards=backwards)
+    world.run()
+    assert held(world) == before
+    assert used(world) == (3, 2)
+
+
+def held(world: World) -> dict[str, list[str]]:
+    """For whom room is held, on which nodes."""
+    return {key[2]: found.nodes for key, found in world.engine.state.nominations.ours.items()}
+
+
 def test_what_is_held_is_held_no_longer_after_a_restart():
     world = lent(victims_timeout_seconds=60)
     world.pod("mine", gpus=2, queue="own")

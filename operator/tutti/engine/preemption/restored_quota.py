@@ -73,7 +73,8 @@ def waiting_quota(
         gives = Usage()
         for member in leaving:
             add_to(gives, {} if member.charge is None else member.charge.usage)
-        gives = {what: min(amount, limit.get(what, 0)) for what, amount in gives.items()}
+        counted = state.ledger.held_by(one.name)  # without what it has handed over already
+        gives = {what: min(amount, limit.get(what, 0), counted.get(what, 0)) for what, amount in gives.items()}
         gives = {what: amount for what, amount in gives.items() if amount > 0}
         if gives:
             found.handed.append((one.name, gives))

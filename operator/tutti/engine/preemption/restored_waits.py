@@ -23,7 +23,7 @@ from tutti.engine.preemption.by_priority import priority_of, wait_for_victims
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.preemption.restored_quota import waiting_quota
-from tutti.engine.records.explanation import IN_THEIR_PLACE, Explanation, Gate
+from tutti.engine.records.explanation import BEHIND_HEAD, IN_THEIR_PLACE, Explanation, Gate
 from tutti.engine.records.nominations import Nomination, Spot
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Workload
@@ -71,11 +71,12 @@ def _begin_for_victims(
 ) -> None:
     told, priority = told_before(state, workload), priority_of(state, workload, needs)
     was_told = told.reason in _WAITS
+    waits = was_told or (told.reason == BEHIND_HEAD and bool(spots))  # its queue is strict, and it is told of that
     there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
     own = {member.pod.key for member in workload.members()}
     theirs = (pod for pod in there if pod.deleting and pod.key not in own)
-    victims = [pod for pod in theirs if was_told or pod.priority < priority]
-    if not (victims or was_told):
+    victims = [pod for pod in theirs if waits or pod.priority < priority]
+    if not (victims or waits):
         return
     by_rule = _BY_RULE.search(told.message)
     quota = waiting_quota(state, workload, needs, victims, None if by_rule is None else int(by_rule[1]))

@@ -16,13 +16,10 @@ from typing import Final
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.queue import QueueState
 from tutti.engine.records.discretion import workload_named
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import BEHIND_HEAD, Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Workload
 from tutti.quota.assignment import NoFit
-
-BEHIND_HEAD = "BehindHead"
-"""The reason of all of them."""
 
 MOST_NAMED: Final = 10
 """How many workloads behind a head are told its name."""

@@ -44,6 +44,9 @@ Pods and the objects that they name are watched apart, and of what is created to
 IN_LINE = "InLine"
 """The reason of who has not been looked at yet: no fault of anybody, and over in a moment."""
 
+BEHIND_HEAD = "BehindHead"
+"""The reason of who stands in a strict queue behind a head that has to wait."""
+
 ASKING = "WaitingForExtender"
 """The reason of who waits for the answer of an HTTP extender."""
 

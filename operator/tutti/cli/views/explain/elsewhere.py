@@ -23,8 +23,8 @@ from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.explain.wanted import Wanted, wanted_elsewhere, wanted_in_file
 from tutti.cli.views.what_if import ObservedCluster, waits_for
 from tutti.engine.cycle.state import State
-from tutti.engine.queue.behind_heads import BEHIND_HEAD, HOPELESS
-from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
+from tutti.engine.queue.behind_heads import HOPELESS
+from tutti.engine.records.explanation import AFTER_OTHERS, BEHIND_HEAD, Explanation, Gate
 from tutti.engine.records.observations import NamespaceSeen
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.status.start_estimates import estimated_starts
