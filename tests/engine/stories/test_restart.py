@@ -341,6 +341,26 @@ def test_who_had_a_reservation_has_it_again_before_others_are_tried(backwards):
     assert len(world.where("w")) == 2
 
 
+def test_who_was_taken_out_and_has_left_meanwhile_goes_before_nobody():
+    world = World()
+    world.hold_evictions = True
+    world.flavor()
+    world.queue("cq", 2, preemption={"withinClusterQueue": "LowerPriority"})
+    world.node("n1", gpus=2)
+    world.workload("victim", {"count": 1}, queueName="queue")
+    world.pod("victim-0", gpus=2, workload="victim")
+    world.run()
+    world.pod("more-important", gpus=1, priority=5, queue="queue")
+    world.run()
+    assert world.condition("Workload", "victim", "QuotaReserved")["status"] == "True"
+    world.delete("victim-0")
+    world.pod("victim-0-again", workload="victim")
+    world.pod("another", gpus=1, priority=5, queue="queue")
+    world.restart()
+    world.run()
+    assert set(world.where()) == {"more-important", "another"}
+
+
 def test_a_reservation_is_held_no_longer_after_a_restart():
     world = reserved_beside_an_older_one(scheduleTimeoutSeconds=60)
     world.until(40)

@@ -42,7 +42,9 @@ def reserved_before(state: State, entry_of: Callable[[WorkloadKey], QueueEntry |
 
 
 def _was_reserved(state: State, workload: Workload) -> bool:
-    """Whether the status of a workload that waits says that it has a reservation."""
+    """Whether the status of a workload that waits says that it has a reservation, and has not run."""
+    if workload.evicted is not None or workload.was_scheduled:
+        return False
     found = state.catalog.find(workload.key)
     if isinstance(found, PodGroup):
         return found.status.phase in _RESERVED
