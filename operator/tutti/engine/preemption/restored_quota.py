@@ -60,20 +60,19 @@ def waiting_quota(
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     if queue is None or isinstance(queue, Explanation) or workload.held_since is not None:
         return WaitingQuota([], [], [])
-    found = WaitingQuota(list(_charges(state, workload, queue, needs)), [], [])
-    node, wanted = state.ledger.tree.queues[queue.name], Usage()
+    leaves = {one: _leaving(one) for one in [*_workloads_of(state, victims), *_holders(state, queue)]}
+    leaves = {one: members for one, members in leaves.items() if members}
+    node, wanted, free = state.ledger.tree.queues[queue.name], Usage(), Usage()
+    for members in leaves.values():
+        add_to(free, _usage_of(members))
+    found = WaitingQuota(list(_charges(state, workload, queue, needs, free)), [], [])
     for charge, pods in found.charges:
         add_to(wanted, charge.usage, pods)
     missing = {what: amount - max(0, node.available(what)) for what, amount in wanted.items()}
-    leaves = {one: _leaving(one) for one in [*_workloads_of(state, victims), *_holders(state, queue)]}
-    leaves = {one: members for one, members in leaves.items() if members}
     are_those = len(leaves) == by_rule and all(map(_is_whole, leaves))  # who has left has handed something over, too
     limit = dict(wanted if are_those else missing)
     for one, leaving in leaves.items():
-        gives = Usage()
-        for member in leaving:
-            add_to(gives, {} if member.charge is None else member.charge.usage)
-        counted = state.ledger.held_by(one.name)  # without what it has handed over already
+        gives, counted = _usage_of(leaving), state.ledger.held_by(one.name)  # without what it has handed over already
         gives = {what: min(amount, limit.get(what, 0), counted.get(what, 0)) for what, amount in gives.items()}
         gives = {what: amount for what, amount in gives.items() if amount > 0}
         if gives:
@@ -85,22 +84,42 @@ def waiting_quota(
 
 
 def _charges(
-    state: PreemptionState, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]
+    state: PreemptionState, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest], leaving: Usage
 ) -> Iterator[tuple[Charge, int]]:
-    """Yield what its nominated pods use; where none is, what its required pods do, if there is but one flavor."""
+    """Yield what its nominated pods use; where none is, what its required pods do, in flavors that `leaving` tells."""
     nominated = any(member.nominated for need in needs for member in need.members)
     for need in needs:
         charged = need.pod_class.charged
         nodes = [member.nominated for member in need.members if member.nominated] if nominated else [""] * need.required
         for node, pods in Counter(nodes).items():
-            flavors = flavors_of(state, queue.name, {}, charged, node) if node else _only_flavors(queue, charged)
+            if node:
+                flavors = flavors_of(state, queue.name, {}, charged, node)
+            else:
+                total = {name: amount * pods for name, amount in charged.items()}
+                flavors = _flavors_with_room(state, queue, total, leaving)
             yield Charge(queue.name, flavors, usage_of(flavors, charged), workload.name), pods
 
 
-def _only_flavors(queue: Queue, charged: Mapping[str, int]) -> dict[str, str]:
-    """Return the flavor of each resource, where there is no choice."""
-    sole = (group for group in queue.groups if len(group.flavors) == 1)
-    return {name: group.flavors[0] for group in sole for name in group.covered if charged.get(name, 0) > 0}
+def _flavors_with_room(
+    state: PreemptionState, queue: Queue, wanted: Mapping[str, int], leaving: Usage
+) -> dict[str, str]:
+    """Return the first flavors of a queue in which it has as much, if all has left that is leaving."""
+    node, found = state.ledger.tree.queues[queue.name], dict[str, str]()
+    for group in queue.groups:
+        asked = {name: wanted[name] for name in group.covered if wanted.get(name, 0) > 0}
+        for flavor in group.flavors if asked else ():
+            room = {name: max(0, node.available((flavor, name))) + leaving.get((flavor, name), 0) for name in asked}
+            if all(amount <= room[name] for name, amount in asked.items()):
+                found |= dict.fromkeys(asked, flavor)
+                break
+    return found
+
+
+def _usage_of(members: Iterable[Member]) -> Usage:
+    total: Usage = {}
+    for member in members:
+        add_to(total, {} if member.charge is None else member.charge.usage)
+    return total
 
 
 def _workloads_of(state: PreemptionState, pods: Iterable[PodRecord]) -> list[Workload]:
