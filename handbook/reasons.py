@@ -14,11 +14,12 @@ import yaml
 
 import tutti
 from handbook.said import examples
-from tutti.engine.backfill.backfill import WOULD_DELAY
+from tutti.engine.backfill.promise_texts import WOULD_DELAY
 from tutti.engine.preemption.by_priority import PREEMPTED
 from tutti.engine.records.explanation import (
     AFTER_OTHERS,
     ASKING,
+    BEHIND_HEAD,
     IN_LINE,
     IN_THEIR_PLACE,
     LACKS_NODE,
@@ -52,12 +53,13 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
     },
     "cluster/class_book.py, pods whose GPUs another project shares": {(Gate.PLACEMENT, "UnsupportedGPUSharing")},
     "engine/backfill/letting_by.py, why_kept_off": {(Gate.QUEUE, WOULD_DELAY)},
+    "engine/queue/behind_heads.py, explain_behind": {(Gate.QUEUE, BEHIND_HEAD)},
     "engine/preemption/by_priority.py, wait_for_victims": {(Gate.VICTIMS, IN_THEIR_PLACE)},
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},
     "engine/lifecycle/permits.py, _tell": {(Gate.PERMIT, "PermitTimeout"), (Gate.PERMIT, "RefusedByPlugin")},
     "engine/lifecycle/eviction.py, deactivate": {(Gate.PLACEMENT, one.value) for one in DeactivationCause},
-    "engine/lifecycle/eviction.py, _take_out": {
+    "engine/lifecycle/eviction.py, explain_leaving": {
         *((Gate.PERMIT, one.value) for one in EvictionReason if one is not EvictionReason.ADMISSION_CHECK),
         (Gate.CHECKS, EvictionReason.ADMISSION_CHECK.value),
         *((Gate.PERMIT, f"{EvictionReason.DEACTIVATED}DueTo{why}") for why in DeactivationCause),
