@@ -352,6 +352,8 @@ class Cluster:
         row = self.nodes.rows.get(record.place)
         if row is not None:
             self.note_neighbour()
+            if not same:
+                self.note_exposed((record.place,))  # it may have kept others off there
         if alike and stays and self._signatures.rename(pod_signature, labels):
             self.nodes.label_index.relabel(pod_signature, labels)
             return

@@ -11,6 +11,8 @@ from tests.engine.queue.full_nodes import BOTH, LOWER, RECLAIM, tried
 from tests.engine.world import World
 from tutti.engine.records.decisions import Bind, Evict
 
+HOST = "kubernetes.io/hostname"
+
 
 def test_who_is_larger_than_what_was_left_is_not_tried_behind_a_head():
     world = reserved(100, nodes=3)
@@ -38,6 +40,88 @@ def test_the_next_head_is_kept_for_when_the_first_has_gone_though_nothing_fits_i
     job(world, "small", 1, 500)
     ends(world, "short")
     assert runs(world, "next")
+
+
+def beside_foreign_pods(**spec) -> World:
+    """One node is full of pods of which nobody knows when they end; the other is taken for a while."""
+    world = reserved(100, nodes=2, **spec)
+    world.pod("foreign", gpus=4, node="n0", scheduler="default-scheduler", priority=100)
+    world.pod("daemon", gpus=1, node="n0", scheduler="default-scheduler", priority=100)
+    job(world, "low", 3, priority=-5, selector={HOST: "n0"})
+    job(world, "long", 8, 1000, priority=10)
+    world.run()
+    return world
+
+
+def test_the_next_head_is_kept_for_when_one_starts_for_whom_nothing_could_be_kept():
+    world = beside_foreign_pods()
+    job(world, "head", 4, selector={HOST: "n0"})
+    job(world, "next", 8)
+    world.run()
+    assert kept_for(world) == {}
+    world.finish("foreign")
+    world.run()
+    assert runs(world, "head")
+    assert kept_for(world) == {"cq": "next"}
+
+
+def test_the_next_head_is_kept_for_when_one_waits_for_victims():
+    world = beside_foreign_pods(preemption={"withinClusterQueue": "LowerPriority"})
+    job(world, "head", 6, selector={HOST: "n0"}, priority=5)
+    job(world, "next", 8)
+    world.run()
+    assert kept_for(world) == {}
+    world.hold_evictions = True
+    world.finish("foreign")
+    world.run()
+    assert kept_for(world) == {"cq": "next"}
+
+
+def test_whom_past_use_makes_the_head_is_kept_for_when_there_is_room_that_nobody_fits():
+    world = World(admissionFairSharing={"usageHalfLifeSeconds": 3600, "resourceWeights": {"memory": 0, "cpu": 0}})
+    world.flavor()
+    by_use = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    world.queue("cq", 100, local="", admissionScope=by_use, backfill="Reserved")
+    for name in "ab":
+        world.object("LocalQueue", name, {"clusterQueue": "cq"})
+    for number in range(3):
+        world.node(f"n{number}", gpus=8)
+    world.pod("small", gpus=1, node="n2", scheduler="default-scheduler")
+    world.pod("rest", gpus=7, node="n2", scheduler="default-scheduler")
+    job(world, "of-b", 8, 20000, queue="b")
+    world.run()
+    world.until(600)
+    job(world, "of-a", 8, 10000, queue="a")
+    world.run()
+    job(world, "head-a", 8, queue="a")
+    job(world, "head-b", 7, queue="b")
+    world.run()
+    assert kept_for(world) == {"cq": "head-a"}
+    node = world.where("of-b")["of-b-0"]
+    world.delete("of-b-0")
+    world.remove_object("Workload", "of-b")
+    world.pod("taken", gpus=8, node=node, scheduler="default-scheduler")
+    world.until(7200)
+
+    world.finish("small")
+    world.run()
+
+    assert kept_for(world) == {"cq": "head-b"}
+
+
+def test_heads_that_lack_quota_are_not_tried_when_a_pod_of_others_ends():
+    world = World()
+    world.flavor()
+    world.node("n", gpus=100)
+    for number in range(5):
+        world.queue(f"q{number}", 8, local=f"l{number}", backfill="Reserved")
+        job(world, f"has-{number}", 8, 1000, queue=f"l{number}")
+        job(world, f"head-{number}", 8, queue=f"l{number}")
+    world.pod("foreign", gpus=1, node="n", scheduler="default-scheduler")
+    world.run()
+    assert len(kept_for(world)) == 5
+    world.finish("foreign")
+    assert tried(world) == 0
 
 
 @pytest.mark.parametrize("seed", range(12))

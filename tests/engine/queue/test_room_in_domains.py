@@ -78,6 +78,16 @@ def test_who_was_kept_off_by_a_pod_is_tried_when_that_is_labelled_otherwise(sche
     assert world.where("waits") == {"waits": "b"}
 
 
+def test_who_was_kept_off_by_a_label_is_tried_when_that_is_taken_away():
+    world = two_zones()
+    there = world.pod("there", gpus=1, node="a", labels={"app": "x"})  # nobody asks for the label yet
+    keeps_away(world, "waits", "zone", "x", gpus=4)
+    world.run()
+    world.put(replaced(there, metadata=replaced(there.metadata, labels={})))
+    world.run()
+    assert world.where("waits") == {"waits": "b"}
+
+
 def test_each_is_tried_however_many_labels_they_go_by():
     world = World()
     labels = {f"level-{number}": "same" for number in range(20)}

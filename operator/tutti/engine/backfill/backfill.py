@@ -106,6 +106,12 @@ def end_reservation(state: BackfillState, workload: Workload) -> None:
         overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
+def look_for_next(state: BackfillState, queue: Queue | None) -> None:
+    """Have the next head looked for: one for whom nothing was kept stands in its way no more."""
+    if queue is not None and queue.reserves and queue.name not in state.backfill_reservations.of:
+        state.cluster.note_exposed(())
+
+
 def release_reservation(state: BackfillState, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
     state.backfill_reservations.pauses.pop(key, None)
@@ -183,7 +189,7 @@ def heads_to_try(
 ) -> Iterator[QueueEntry]:
     """Yield who is to be tried when there may be more room anywhere, whether or not it fits there.
 
-    That is for whom something is kept, or will be when it is tried next, and for whom something was kept until now.
+    That is for whom room is kept, or something will be when it is tried next, and for whom something was until now.
 
     Args:
         state: As it is; who had something kept for it is forgotten.
@@ -192,15 +198,18 @@ def heads_to_try(
     """
     reservations = state.backfill_reservations
     told, reservations.given_up = reservations.given_up, {}
-    told |= {one.workload: None for one in reservations.of.values()}
     yield from (one for key in told if (one := entry_of(key)) is not None and one.equivalence.why is not None)
+    kept = (entry_of(mine.workload) for mine in reservations.of.values())
+    yield from (one for one in kept if one is not None and _may_lack_room(one))
     for line in lines:
         queue = state.catalog.queues.get(line.name[0])
-        if queue is not None and queue.reserves and queue.name not in reservations.of:
-            heads = (one for one in line.parked() if _may_be_kept_for(state, one))
-            head = min(heads, key=line.order, default=None)
-            if head is not None:
-                yield head
+        if queue is None or not queue.reserves:
+            continue
+        before = reservations.of.get(queue.name)
+        heads = (one for one in line.parked() if _may_be_kept_for(state, one))
+        head = min(heads, key=line.order, default=None)
+        if head is not None and (before is None or line.order(head) < line.place(before.key, before.local_queue)):
+            yield head
 
 
 def explain_reservations(state: BackfillState) -> list[Workload]:
@@ -247,6 +256,12 @@ def _is_behind(state: BackfillState, entry: QueueEntry) -> bool:
     """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.equivalence.line
     return any(line.order(one) < line.order(entry) and _may_be_kept_for(state, one) for one in line.parked())
+
+
+def _may_lack_room(entry: QueueEntry) -> bool:
+    """Whether one is parked, and for something else than quota or a throttle."""
+    why = entry.equivalence.why
+    return why is not None and why.gate not in (Gate.QUOTA, Gate.THROTTLE)
 
 
 def _may_be_kept_for(state: BackfillState, parked: QueueEntry) -> bool:
@@ -353,6 +368,7 @@ def _pause(state: BackfillState, queue: Queue, workload: WorkloadKey) -> None:
         times,
         state.now + reservation_pause(times, queue.reservation_seconds),
     )
+    look_for_next(state, queue)
 
 
 def _give_up(state: BackfillState, reservation: BackfillReservation) -> None:

@@ -341,6 +341,7 @@ class Engine:
                 )
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
+            backfill.look_for_next(state, entry.queue)
         else:
             why = checks.with_quota_held(workload, letting_by.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
@@ -357,6 +358,7 @@ class Engine:
         self._queue.drop(workload)
         self.state.nominations.chose_again.pop(workload.key, None)
         backfill.end_reservation(self.state, workload)
+        backfill.look_for_next(self.state, self.state.catalog.queues.get(workload.cluster_queue))
         quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 
     # 5 bind

@@ -45,6 +45,11 @@ class TakesOut(NamedTuple):
     preemptor: Preemptor | None = None
     by_quota: bool = False
 
+    @property
+    def is_anybody(self) -> bool:
+        """Whether that is anybody at all."""
+        return self.above > NOBODY_BELOW or self.preemptor is not None
+
 
 @dataclass(slots=True)
 class EqualPreemptors:
@@ -124,6 +129,9 @@ class GainedRoom:
         preemptors: Mapping[TakesOut, EqualPreemptors],
     ) -> None:
         """Count those anew who may take out somebody on nodes that have changed, or have not been asked about yet."""
+        preemptors = {takes: group for takes, group in preemptors.items() if takes.is_anybody}
+        if not preemptors:
+            return
         by_quota = any(takes.preemptor is not None for takes in preemptors)
         some = _PodsThere.on(state, self.rows, changed, by_quota=by_quota)
         every: _PodsThere | None = None
