@@ -274,7 +274,11 @@ THINGS = {
                                     "replicas": {"type": "integer", "minimum": 0, "default": 1},
                                     "values": {
                                         "type": "array",
-                                        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["name"],
+                                            "properties": {"name": {"type": "string"}},
+                                        },
                                         "x-kubernetes-list-type": "map",
                                         "x-kubernetes-list-map-keys": ["name"],
                                     },

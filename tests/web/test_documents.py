@@ -57,11 +57,17 @@ def applied(before: PageDocument, change: dict) -> PageDocument:
     return msgspec.structs.replace(before, **head, sections=tuple(known[name] for name in order))
 
 
+# Pages are served to other tests by threads of their own, which may draw from `random` while a document is drawn here.
+DRAWN_BESIDE = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
+
+@DRAWN_BESIDE
 @given(documents, documents)
 def test_a_change_makes_one_page_of_another(before, after):
     assert applied(before, change_of(before, after)) == after
 
 
+@DRAWN_BESIDE
 @given(documents)
 def test_nothing_is_told_of_what_is_the_same(one):
     assert change_of(one, msgspec.structs.replace(one, generation=7)) == {}

@@ -6,7 +6,7 @@ Node selectors, affinity, spreading: core and apimachinery validation.go.
 from __future__ import annotations
 
 from tutti_sim.meta import Json, names
-from tutti_sim.meta.checks import VALUES_BARRED, VALUES_NEEDED, check_label_selector, check_labels, check_text
+from tutti_sim.meta.checks import check_label_selector, check_labels, check_requirement, check_text
 from tutti_sim.meta.errors import FieldError, duplicate, forbidden_field, invalid, required, unsupported
 
 REQUIRED, PREFERRED = (
@@ -57,29 +57,9 @@ def check_node_selector(selector: Json, at: str) -> list[FieldError]:
 def _node_term(term: Json, at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, one in enumerate(term.get("matchExpressions", ())):
-        errors.extend(_node_requirement(one, f"{at}.matchExpressions[{index}]"))
+        errors.extend(check_requirement(one, f"{at}.matchExpressions[{index}]", compares=True))
     for index, one in enumerate(term.get("matchFields", ())):
         errors.extend(_field_requirement(one, f"{at}.matchFields[{index}]"))
-    return errors
-
-
-def _node_requirement(one: Json, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values, key = one.get("operator", ""), one.get("values", ()), one.get("key", "")
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{at}.values", VALUES_NEEDED))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            errors.append(forbidden_field(f"{at}.values", VALUES_BARRED))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            errors.append(required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
-    else:
-        errors.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
-    errors.extend(check_text(key, f"{at}.key", names.qualified_faults))
-    for index, value in enumerate(values):
-        errors.extend(check_text(value, f"{at}.values[{index}]", names.label_value_faults))
     return errors
 
 

@@ -94,6 +94,9 @@ def default_job(spec: Json) -> None:
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for condition in rule.get("onPodConditions") or ():
+            condition.setdefault("status", "True")
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
 
 

@@ -48,11 +48,12 @@ def check_label_selector(selector: Json | None, at: str) -> list[FieldError]:
         return []
     errors = list(check_labels(selector.get("matchLabels", {}), f"{at}.matchLabels"))
     for index, one in enumerate(selector.get("matchExpressions", ())):
-        errors.extend(_requirement(one, f"{at}.matchExpressions[{index}]"))
+        errors.extend(check_requirement(one, f"{at}.matchExpressions[{index}]"))
     return errors
 
 
-def _requirement(one: Json, at: str) -> list[FieldError]:
+def check_requirement(one: Json, at: str, *, compares: bool = False) -> list[FieldError]:
+    """What is wrong with one requirement of a selector; `compares`: it may compare numbers, as those of nodes do."""
     errors: list[FieldError] = []
     operator, values, key = one.get("operator", ""), one.get("values", ()), one.get("key", "")
     if operator in ("In", "NotIn"):
@@ -61,6 +62,9 @@ def _requirement(one: Json, at: str) -> list[FieldError]:
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             errors.append(forbidden_field(f"{at}.values", VALUES_BARRED))
+    elif compares and operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            errors.append(required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
     else:
         errors.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
     errors.extend(check_text(key, f"{at}.key", names.qualified_faults))

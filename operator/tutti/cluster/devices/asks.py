@@ -164,6 +164,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         counted: What quota counts of all that; None where it counts no devices.
         tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
         near_cores: Whether those are chosen that are in the NUMA zone of the cores that the pod gets.
+        full: Whether one of its claims takes no more users, so that a place on a node is of no use until one has gone.
     """
 
     problem: str = ""
@@ -175,6 +176,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     counted: Counted | None = None
     tight: bool = False
     near_cores: bool = False
+    full: bool = False
 
 
 NO_DEVICES = DeviceNeeds()

@@ -260,10 +260,6 @@ class ClaimBook:
             if use.template and not owned:
                 who = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.name} is the owner"
                 yield ClaimProblem(f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} ({who})")
-            if len(claim.status.reserved_for) >= MOST_CONSUMERS:
-                user = uid if group is None else group.uid
-                if all(one.uid != user for one in claim.status.reserved_for):
-                    yield ClaimProblem(f"claim {name} has {MOST_CONSUMERS} users, and no more can be written")
         for claim in self.claims_of(uses):
             if claim.status.allocation is None:
                 yield from self._unknown_classes(claim)
@@ -301,7 +297,19 @@ class ClaimBook:
             else:
                 asks.append(self._ask(names[claim.key], claim, of_group=claim.key in of_group))
         wrong = _too_much(asks)
-        return DeviceNeeds(wrong) if wrong else DeviceNeeds(claims=tuple(asks), held=tuple(held))
+        if wrong:
+            return DeviceNeeds(wrong)
+        full = any(self._is_full(pod, uid, use) for use in uses)
+        return DeviceNeeds(claims=tuple(asks), held=tuple(held), full=full)
+
+    def _is_full(self, pod: PodKey, uid: str, use: DeviceUse) -> bool:
+        """Whether a claim takes no more users and a pod, or its group, is none of them."""
+        claim = None if use.claim is None else self.claims.get(use.claim)
+        if claim is None or len(claim.status.reserved_for) < MOST_CONSUMERS:
+            return False
+        group = self.groups.group_of(pod[0], use)
+        user = uid if group is None else group.uid
+        return all(one.uid != user for one in claim.status.reserved_for)
 
     def is_unready(self, claim: ResourceClaim) -> str:
         """Return why the devices that a claim has are not to be waited for any longer, or "".

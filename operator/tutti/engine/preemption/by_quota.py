@@ -115,6 +115,8 @@ def preempt(
     """
     if is_coming(state, entry.workload) or why.reason in PATIENT:
         return NOBODY_LEAVES
+    if any(need.pod_class.devices.full for need in entry.needs):
+        return NOBODY_LEAVES  # room is of no use to a pod whose claim takes no more users
     with minding_domains(state):
         waits = consolidate(state, entry, why, options, priority) if moving else None
         if waits is not None:

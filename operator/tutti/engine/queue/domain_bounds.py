@@ -79,13 +79,7 @@ class DomainBounds:
     def helped(
         self, state: QueueState, gained: Exits, *, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
-        """Return who may find room now: as long as it is there, and others, by their queues' policies or their volumes.
-
-        Args:
-            state: As it is.
-            gained: What pods that have left since this was asked last have made free.
-            anew: Whether those rows are of no use any more that were told before.
-        """
+        """Return who may find room now, as `RoomBounds.helped` does of those who go by the same labels."""
         self._leave_out_empty()
         fitting: list[EquivalenceClass] = []
         others: list[EquivalenceClass] = []
