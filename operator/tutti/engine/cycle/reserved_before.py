@@ -8,7 +8,6 @@ line as everybody does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import partial
 
 from tutti.api.conditions import find_condition, is_true
@@ -18,6 +17,7 @@ from tutti.engine.admission.attempt import Admitted
 from tutti.engine.admission.dry_runs import look
 from tutti.engine.backfill import backfill
 from tutti.engine.cycle.state import State
+from tutti.engine.lifecycle.told_before import told_time
 from tutti.engine.preemption import by_priority, nominated_room
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import QueueEntry
@@ -57,10 +57,7 @@ def _since(state: State, workload: Workload) -> float | None:
     if not isinstance(found, WorkloadObject):
         return None
     condition = find_condition(found.status.conditions, "QuotaReserved")
-    try:
-        return None if condition is None else datetime.fromisoformat(condition.last_transition_time).timestamp()
-    except ValueError:
-        return None
+    return None if condition is None else told_time(condition.last_transition_time)
 
 
 def _fits(state: State, entry: QueueEntry) -> bool:

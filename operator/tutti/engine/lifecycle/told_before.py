@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tutti.api.kinds import PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.workloads import Workload
+
+_MOST_DIGITS: Final = 9
 
 
 class ToldBefore(NamedTuple):
@@ -28,18 +30,24 @@ class ToldBefore(NamedTuple):
 
     def time(self, name: str) -> float | None:
         """Return a time that the figures tell, Unix seconds; None where they tell none."""
-        return _seconds(self.details.get(name, ""))
+        return told_time(self.details.get(name, ""))
 
     def time_in(self, said: re.Pattern[str]) -> float | None:
         """Return a time that the message tells as the one group of a pattern, likewise."""
         found = said.search(self.message)
-        return None if found is None else _seconds(found[1])
+        return None if found is None else told_time(found[1])
+
+    def number_in(self, said: re.Pattern[str]) -> int | None:
+        """Return a number that the message tells, likewise; None also where nobody counts so far."""
+        found = said.search(self.message)
+        return None if found is None or len(found[1]) > _MOST_DIGITS else int(found[1])
 
 
-def _seconds(text: str) -> float | None:
+def told_time(text: str) -> float | None:
+    """Return a time that a status tells, Unix seconds; None where it tells none that can be read."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -78,8 +78,7 @@ def _begin_for_victims(
     victims = [pod for pod in theirs if waits or pod.priority < priority]
     if not (victims or waits):
         return
-    by_rule = _BY_RULE.search(told.message)
-    quota = waiting_quota(state, workload, needs, victims, None if by_rule is None else int(by_rule[1]))
+    quota = waiting_quota(state, workload, needs, victims, told.number_in(_BY_RULE))
     leaving = {pod.key: pod.uid for pod in [*victims, *quota.pods]}
     if not (spots or quota.charges):
         return
