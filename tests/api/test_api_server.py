@@ -378,6 +378,25 @@ def test_a_pod_that_has_a_node_stays_in_its_queue(policed, key):
     assert policed.kubectl("label", TENANT, f"pod/{name}", "mine=1").returncode == 0
 
 
+def test_a_tenant_leaves_it_to_the_scheduler_that_he_names_where_his_pod_goes(policed):
+    given = a_pod("self-placed")
+    given["spec"]["nodeName"] = "n"
+    refused = policed.kubectl("create", TENANT, "-f", "-", given=given)
+    assert refused.returncode != 0
+    assert "spec.nodeName passes by the scheduler" in refused.stderr
+    kept = policed.kubectl("create", "-f", "-", given=given)  # who may bind pods
+    assert kept.returncode == 0, kept.stderr
+    labelled = policed.kubectl("label", TENANT, "pod/self-placed", "mine=1")
+    assert labelled.returncode == 0, labelled.stderr
+
+
+def test_what_names_no_scheduler_may_name_its_node(policed):
+    given = a_pod("of-no-queue")
+    given["spec"] = given["spec"] | {"nodeName": "n", "schedulerName": "default-scheduler"}
+    created = policed.kubectl("create", TENANT, "-f", "-", given=given)
+    assert created.returncode == 0, created.stderr
+
+
 @pytest.mark.parametrize("taken", [True, False])
 @pytest.mark.parametrize(
     ("kind", "spec"),
