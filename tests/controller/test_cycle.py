@@ -13,7 +13,7 @@ from tutti.controller import cycle as module
 from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
 from tutti.engine.records.decisions import DeletePodGroup
-from tutti.engine.records.observations import BindAnswer, BindFinished, NodeGone, PodSeen, Synced
+from tutti.engine.records.observations import BindAnswer, BindFinished, Interrupted, NodeGone, PodSeen, Synced
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost
 
 
@@ -275,6 +275,28 @@ async def test_nothing_is_decided_while_it_is_in_doubt_who_leads_and_all_is_take
 
     task = await running(cycle, story())
     assert task.cancelled()
+
+
+async def test_the_engine_is_told_of_time_in_which_nothing_could_be_written_before_it_is_asked():
+    engine, pages, lost = Recorder(), Pages(), [5.0]
+    times = {"clock": lambda: 100.0, "ticks": lambda: 0.0}
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), journal=pages, lost=lambda: lost[0], **times)
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+        lost[0] += 30.0
+        cycle.observe(NodeGone("a"))
+        await engine.until(lambda: len(engine.asked) > 1)
+        cycle.observe(NodeGone("b"))
+        await engine.until(lambda: len(engine.asked) > 2)
+
+    await running(cycle, story())
+    told = [one for one in pages.lines if not isinstance(one, Synced)]
+    assert [one if isinstance(one, Interrupted) else type(one) for one in told] == [
+        tuple, NodeGone, Interrupted(30.0, 100.0), tuple, NodeGone, tuple
+    ]  # fmt: skip
 
 
 async def test_a_lost_lease_ends_the_run():

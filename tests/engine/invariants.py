@@ -64,6 +64,11 @@ class Invariants:
         ]
         self.short_before = {key: None for key, one in state.workloads.items() if one.degraded_since is not None}
 
+    def pass_over(self, seconds: float) -> None:
+        """Nothing could be written for so long: that counts for no window."""
+        self.partial = {key: since + seconds for key, since in self.partial.items()}
+        self.short = {key: since + seconds for key, since in self.short.items()}
+
     def check_state(self) -> None:
         """To be called after each decision."""
         self.check_room()

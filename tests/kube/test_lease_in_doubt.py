@@ -52,6 +52,26 @@ async def test_a_leader_that_cannot_renew_in_time_writes_nothing_until_it_can_an
     assert told == ["lease_not_renewed", "leadership_doubted", "lease_renewed_late"]
 
 
+@pytest.mark.parametrize("how", ["the server is away", "it is stopped"])
+async def test_time_in_which_the_lease_could_not_be_renewed_is_lost(scene, how):
+    leases, clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    for away in (20, 8, 2):
+        for _ in range(3):
+            clock.now += 2
+            await one.renew()
+        leases.down = how == "the server is away"
+        for _ in range(away // 2):
+            clock.now += 2
+            if leases.down:
+                await one.renew()
+        leases.down = False
+        clock.now += 2
+        await one.renew()
+    assert one.lost_seconds == 28  # while the server is only slow, nothing is
+
+
 async def away_for_longer_than_a_lease(scene):
     """Return a leader, who has stood by and asked in vain, and the clock, when the server is back."""
     leases, clock, elector = scene

@@ -28,7 +28,7 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.supervision import leaves
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict, NoteFault
-from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
+from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, Interrupted, NodeGone
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
@@ -120,6 +120,9 @@ class CheckedEngine(Invariants, Engine):
             self._lost |= {uid for uid, node in self._under_way.items() if node == observation.name}
             self.strays |= self._lost
             self._unknown = {uid: node for uid, node in self._unknown.items() if node != observation.name}
+        elif isinstance(observation, Interrupted):
+            self.pass_over(observation.seconds)
+            self._held = {one: since + observation.seconds for one, since in self._held.items()}
         super().observe(observation)
 
     def decide(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.drawing import SEARCHES
 from tests.simulation.network import WATCH
+from tests.simulation.operator import WINDOW
 from tests.simulation.run import play
 from tests.simulation.steps import Scenario, Step
 from tests.simulation.stories import PREEMPTS, cluster, devices, gang, story, with_devices
@@ -29,6 +30,7 @@ LOSSES: dict[str, Loss] = {
     "every connection breaks": ("break", {}),
     "the server is started anew": ("down", {"seconds": 3.0}),
     "the server is away for longer than a lease lasts": ("down", {"seconds": 17.0}),
+    "the server is away for longer than a bind window": ("down", {"seconds": 2.0 * WINDOW}),
     "what has happened is forgotten": ("relist", {"what": ""}),
     "watches of pods fall silent": ("silence", {"what": "pods", "seconds": 400.0}),
     "watches of pods tell of bookmarks alone": ("silence", {"what": "pods", "seconds": 400.0, "marks": True}),
@@ -74,6 +76,18 @@ def test_in_the_midst_of_binding_nobody_is_bound_twice_or_has_to_leave(name: str
         outcome = play(burst(at("pods/binding", "POST", number, LOSSES[name], done=done), over(name)))
         assert outcome.violations == []
         assert sorted(bound(outcome)) == ["g-0", "g-1", "g-2", "h-0", "h-1", "h-2"]
+        assert evicted(outcome) == []
+
+
+@pytest.mark.parametrize("seconds", [WINDOW + 6.0, 2.0 * WINDOW])
+def test_a_gang_whose_last_bind_is_answered_by_a_server_that_goes_away_is_not_taken_out_when_that_is_back(
+    seconds: float,
+):
+    """All of it runs, which nobody can say before its window would be over."""
+    away = at("pods/binding", "POST", 3, ("down", {"seconds": seconds}), done=True)
+    for seed in (2, 3):  # in the latter the engine is asked when the server is back before it is told of the last bind
+        outcome = play(story(cluster(replicas="ab"), gang("g", 3, queue="q1", gpus=2), [away], seed=seed, heal_at=60))
+        assert outcome.violations == []
         assert evicted(outcome) == []
 
 

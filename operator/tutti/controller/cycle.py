@@ -25,7 +25,15 @@ from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.engine.journal import Share
 from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone, PodSeen, Synced
+from tutti.engine.records.observations import (
+    AnyObservation,
+    BindAnswer,
+    BindFinished,
+    Interrupted,
+    NodeGone,
+    PodSeen,
+    Synced,
+)
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
@@ -144,8 +152,9 @@ class Cycle:
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not, and not
     while the `fence` doubts that this process leads: what cannot be done is not decided, nor told as if it were done.
     `decided` is called after each time, with the seconds that the engine took, and `node_gone` once the engine knows
-    that a node is gone: no earlier, for it may decide on that node until then. What the engine is told as the time is
-    the `clock`, steadied by `ticks` (`SteadyTime`).
+    that a node is gone: no earlier, for it may decide on that node until then. Before the engine is asked, it is told
+    of time in which nothing could be written: of how much there has been in all says `lost`. What it is told as the
+    time is the `clock`, steadied by `ticks` (`SteadyTime`).
     """
 
     def __init__(
@@ -158,6 +167,7 @@ class Cycle:
         journal: Journal | None = None,
         decided: Callable[[float], None] = lambda _: None,
         fence: Fence = unfenced,
+        lost: Callable[[], float] = lambda: 0.0,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = boot_clock,
     ) -> None:
@@ -170,6 +180,8 @@ class Cycle:
         self._journal = journal
         self._decided = decided
         self._fence = fence
+        self._lost = lost
+        self._told_lost = lost()
         self._settling: asyncio.Task[object] | None = None  # while the fence is in doubt
         self._clock = clock
         self._ticks = ticks
@@ -236,6 +248,7 @@ class Cycle:
             if not self._may_decide or self._is_in_doubt():
                 await asyncio.sleep(0)
                 continue
+            self._tell_lost()
             self._decide(ends)
             self._alarm = self._engine.wakeup()
             await self._pause(began)
@@ -310,6 +323,14 @@ class Cycle:
         if isinstance(observation, NodeGone):  # whatever was decided of it until now was decided without knowing that
             self._node_gone(observation.name)
         self._synced = self._synced or isinstance(observation, Synced)
+
+    def _tell_lost(self) -> None:
+        """Tell the engine of time in which nothing could be written, if there was any since it was told last."""
+        lost, before = self._lost(), self._told_lost
+        if lost > before:
+            self._told_lost = lost
+            self._count[Interrupted](1)
+            self._tell(Interrupted(lost - before, self._time()))
 
     def _decide(self, ends: float) -> None:
         now = self._time()

@@ -71,11 +71,13 @@ class Leadership:
         fence: Asked before each write.
         term: Returns what writes record of the lease.
         identity: The name of this process.
+        lost: Returns for how many seconds in all it could write nothing though it led.
     """
 
     fence: Fence
     term: Callable[[], LeaseTerm | None]
     identity: str
+    lost: Callable[[], float] = lambda: 0.0
 
 
 log = structlog.get_logger(__name__)
@@ -129,7 +131,7 @@ class EngineRun:
         self._lease_seconds = context.configuration.leader_election.lease_duration_seconds
         self._times = GangTimes(context.metrics, clock=context.clock)
         self._dispatch = self._make_dispatch(leadership)
-        self._cycle = self._make_cycle(leadership.fence)
+        self._cycle = self._make_cycle(leadership)
         self._progress = ProgressReporter(engine, context.metrics)
         seen = look(self._observe)
         self._informers = Informers(
@@ -164,7 +166,7 @@ class EngineRun:
             kinds=self.engine.state.kinds,
         )
 
-    def _make_cycle(self, fence: Fence) -> Cycle:
+    def _make_cycle(self, leadership: Leadership) -> Cycle:
         """Return who asks the engine, and has its decisions carried out."""
         context = self._context
         return Cycle(
@@ -174,7 +176,8 @@ class EngineRun:
             metrics=context.metrics,
             journal=context.journal,
             decided=self._decided,
-            fence=fence,
+            fence=leadership.fence,
+            lost=leadership.lost,
             clock=context.clock,
             ticks=context.ticks,
         )

@@ -110,6 +110,7 @@ class LeaderSession:
             self._election.check if self._election else unfenced,
             self._term,
             self._elector.identity if self._elector else default_identity(),
+            self._lost,
         )
         self._sharding: Sharding | None = None
         if context.configuration.shards:
@@ -292,6 +293,9 @@ class LeaderSession:
 
     def _term(self) -> LeaseTerm | None:
         return self._elector.term if self._elector else None
+
+    def _lost(self) -> float:
+        return self._elector.lost_seconds if self._elector else 0.0
 
     def _is_leading(self) -> bool:
         """Whether an engine decides for this process, which may act."""

@@ -49,6 +49,7 @@ class CoreState:
         configuration: What the administrator set.
         random: Jitter, from the seed of the configuration.
         now: Unix seconds, as `decide` was told.
+        interruption: Since and until when nothing could be written last, Unix seconds.
         discreet: Whether those of other namespaces are told of by their uid instead of their name.
         cluster: Nodes and the pods on them.
         catalog: Queues, flavors, cohorts, classes and checks, as they are written.
@@ -79,6 +80,7 @@ class CoreState:
     configuration: TuttiConfiguration
     random: Random
     now: float = 0.0
+    interruption: tuple[float, float] = (0.0, 0.0)
     discreet: bool = True
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)

@@ -83,6 +83,11 @@ class LeaseTimes:
         return 2 * self.retry_seconds
 
     @property
+    def noticed_seconds(self) -> float:
+        """How far apart renewals have to be for time to count as lost: a server that is slow takes its time as well."""
+        return self.renew_seconds / 2
+
+    @property
     def way_seconds(self) -> float:
         """How long a write may be on its way between client and server, so that it is over when the lease is."""
         return (self.lease_seconds - self.renew_seconds) / 2
@@ -97,6 +102,7 @@ class Elector:
         alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
             tells nothing about that: it may have been made and deleted meanwhile.
         leaving: Set by whoever wants to end: then a lease that could not be renewed in time is lost at once.
+        lost_seconds: For how long in all nothing could be written while this process led: the lease was not renewed.
     """
 
     def __init__(
@@ -115,6 +121,7 @@ class Elector:
         self.identity = identity or default_identity()
         self.alone = False
         self.leaving = False
+        self.lost_seconds = 0.0
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -403,6 +410,9 @@ class Elector:
 
     def _extend(self, sent_at: float) -> None:
         """Count the term from when the renewal that is now known to stand was sent."""
+        apart = sent_at - self._deadline + self._times.renew_seconds
+        if self._deadline != NEVER and apart > self._times.noticed_seconds:
+            self.lost_seconds += apart - self._times.retry_seconds  # first, for others look when they may write again
         self._deadline = max(self._deadline, sent_at + self._times.renew_seconds)
         self._shown(1 if self.leading else 0)
         if self.leading:

@@ -31,6 +31,7 @@ from tutti.engine.lifecycle import (
     checks,
     device_objects,
     eviction,
+    interruptions,
     limits,
     network_objects,
     provisioning,
@@ -361,6 +362,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     ProvisioningFollowed: provisioning.requests_followed,
     ProvisioningWritten: provisioning.request_written,
     observations.ExtenderAnswered: extenders.extender_answered,
+    observations.Interrupted: interruptions.interrupted,
     observations.Synced: _synced,
 }
 """What is done with each kind of observation."""

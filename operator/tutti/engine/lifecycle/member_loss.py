@@ -84,7 +84,7 @@ def restarts_at(workload: Workload) -> float | None:
     said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None and group.has_lost]
     runs = workload.counts().bound > 0
     seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
-    return workload.degraded_since + min(seconds) if seconds else None
+    return workload.degraded_since + workload.lost_seconds + min(seconds) if seconds else None
 
 
 def describe_degraded(workload: Workload) -> str:
@@ -132,7 +132,7 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
     if workload.degraded_since is not None:
         workload.degraded_since = min(workload.degraded_since, state.now)  # a status says what somebody has written
     if workload.phase is _SCHEDULED and workload.degraded_since is None:
-        workload.degraded_since = state.now
+        workload.degraded_since, workload.lost_seconds = state.now, 0.0
         state.reached(workload, LifecycleStep.DEGRADED, pods=sum(group.lacking for group in short))
         state.announce(workload, "Warning", "Degraded", describe_degraded(workload))
     if is_restarting(workload) and _turn_is_over(state, workload, short):
@@ -199,7 +199,7 @@ def _close(state: LifecycleState, workload: Workload) -> None:
     if workload.degraded_since is None:
         return
     seconds = state.now - workload.degraded_since
-    workload.degraded_since = None
+    workload.degraded_since, workload.lost_seconds = None, 0.0
     state.reached(workload, LifecycleStep.RECOVERED, seconds=seconds, reason=workload.phase.value)
     if workload.phase is Phase.SCHEDULED:
         state.announce(
@@ -285,7 +285,7 @@ def _room_is_kept_until(state: LifecycleState, workload: Workload) -> float:
     Nothing else bounds that: no quota is used meanwhile.
     """
     since = state.now if workload.degraded_since is None else workload.degraded_since
-    return since + state.configuration.on_member_loss.window_seconds
+    return since + workload.lost_seconds + state.configuration.on_member_loss.window_seconds
 
 
 def _as_far_as_there_is(state: LifecycleState, node: str, amounts: Amounts) -> Amounts:

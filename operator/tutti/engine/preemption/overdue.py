@@ -2,6 +2,7 @@
 
 A pod that is being deleted is room that comes (`lower_priority.py`). It is overdue when its grace period has been over
 for longer than `victimsOverdueSeconds`: its processes hang, or its kubelet does, and nobody knows whether it ever goes.
+Its kubelet has as long to say that it has ended after nothing could be written.
 One that only a finalizer holds is not among them: its kubelet has said that it has ended, so that it has no room.
 
 A workload whose choice of victims rests on an overdue pod may make another one, as if such pods stayed and could not be
@@ -144,4 +145,8 @@ def restore_choice(state: PreemptionState, workload: Workload) -> None:
 
 
 def _overdue_at(state: PreemptionState, pod: PodRecord) -> float:
-    return pod.leaves_by + state.configuration.victims_overdue_seconds
+    seconds = state.configuration.victims_overdue_seconds
+    since, until = state.interruption
+    if pod.leaves_by < until and pod.leaves_by + seconds > since:
+        return until + seconds
+    return pod.leaves_by + seconds

@@ -417,6 +417,18 @@ class ExtenderAnswered(Observation, frozen=True, tag="extender-answered"):
     gone: bool = False
 
 
+class Interrupted(Observation, frozen=True, tag="interrupted"):
+    """Nothing could be written for a while: the server was away, or this process stood still.
+
+    Attributes:
+        seconds: For how long.
+        until: When that was over, Unix seconds.
+    """
+
+    seconds: float
+    until: float
+
+
 class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
