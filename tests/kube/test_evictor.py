@@ -5,6 +5,7 @@ from aiohttp import web
 
 from tutti.engine.records.decisions import Evict
 from tutti.kube.client import STRATEGIC_MERGE_PATCH
+from tutti.kube.errors import NotSent
 from tutti.kube.evictor import Evictor, EvictOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
 from tutti.kube.retry import Backoff
@@ -104,6 +105,35 @@ async def test_another_pod_of_the_same_name_is_left_alone(serve, kube):
 async def test_a_victim_that_cannot_be_marked_is_evicted_all_the_same(serve, kube):
     server = await serve(Victim(kube, markable=False).handle)
     assert (await evictor(server).evict(VICTIM)).outcome is EvictOutcome.LEAVING
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [(NotSent("away"), EvictOutcome.FAILED), (None, EvictOutcome.LEAVING)],
+    ids=["nobody can tell", "it leads"],
+)
+async def test_before_an_eviction_the_server_is_asked_who_leads(serve, kube, said, outcome):
+    """A clock that stood still with its machine does not tell that another leads, and nothing refuses an eviction."""
+    server, asked = await serve(Victim(kube).handle), []
+
+    async def confirm():
+        asked.append(len(server.calls))
+        if said is not None:
+            raise said
+
+    one = Evictor(server.client, fence=unfenced, confirm=confirm, tries=2, backoff=lambda: Backoff(first=0.001))
+    assert (await one.evict(VICTIM)).outcome is outcome
+    assert asked == ([0, 0, 0] if said else [0, 1])
+
+
+async def test_who_finds_that_another_leads_evicts_nobody(serve, kube):
+    async def confirm():
+        raise LeadershipLost("another leads")
+
+    server = await serve(Victim(kube).handle)
+    with pytest.raises(LeadershipLost):
+        await Evictor(server.client, fence=unfenced, confirm=confirm).evict(VICTIM)
+    assert server.calls == []
 
 
 async def test_a_deposed_leader_evicts_nobody(serve, kube):

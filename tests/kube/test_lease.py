@@ -1,5 +1,6 @@
 """Two processes never lead at once, and a leader knows in time that it is none any more."""
 
+import asyncio
 import time
 from types import SimpleNamespace
 
@@ -347,3 +348,39 @@ def test_the_clock_that_goes_on_while_the_machine_is_suspended_is_asked(has, ask
 def test_where_clocks_have_no_names_there_is_one_that_goes_on():
     """On Windows."""
     assert lasting_clock(SimpleNamespace(monotonic=time.monotonic)) is time.monotonic
+
+
+async def test_the_server_is_asked_who_leads_where_a_clock_stood_still(scene):
+    """As that of a machine which a hypervisor has stopped: by its own clock its leader has time left."""
+    _leases, clock, elector = scene
+    stopped = Clock()
+    one, two = elector("one", stopped), elector("two", clock)
+    assert await one.try_acquire()
+    await one.confirm()
+    assert not await two.try_acquire()
+    clock.now += 100
+    assert await two.try_acquire()
+    assert one.check() > 0
+    with pytest.raises(LeadershipLost, match="another has taken it"):
+        await one.confirm()
+    with pytest.raises(LeadershipLost):
+        one.check()
+
+
+async def test_a_lease_that_was_deleted_is_confirmed_by_nobody(scene):
+    leases, _clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    leases.document = None
+    with pytest.raises(LeadershipLost):
+        await one.confirm()
+
+
+async def test_one_question_does_for_all_who_waited_for_it_to_be_asked(serve, kube):
+    leases = Leases(kube)
+    server = await serve(leases.handle)
+    one = Elector(server.client, namespace="n", name="l", identity="one")
+    assert await one.try_acquire()
+    before = len(server.sent("GET"))
+    await asyncio.gather(*(one.confirm() for _ in range(20)))
+    assert len(server.sent("GET")) - before == 2  # those who came while one was asked were told by the next

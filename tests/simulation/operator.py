@@ -275,6 +275,7 @@ class Operator:
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._wanted = True
+        self._behind = 0.0
 
     @property
     def alive(self) -> bool:
@@ -308,6 +309,17 @@ class Operator:
 
     def pause(self, seconds: float) -> None:
         """Stand still, as a process that was suspended, and go on."""
+        self._stand_still(seconds)
+
+    def stop(self, seconds: float) -> None:
+        """Stand still with the whole machine, as when a hypervisor stops it: its clock does not go on meanwhile."""
+        self._behind += seconds
+        self._stand_still(seconds)
+
+    def _ticks(self) -> float:
+        return self._loop.time() - self._behind
+
+    def _stand_still(self, seconds: float) -> None:
         name = self.name
         self._loop.pause(name)
         self._loop.call_later(seconds, self._loop.resume, name, context=contextvars.Context())
@@ -332,7 +344,7 @@ class Operator:
             metrics,
             journal,
             clock=self._loop.wall,
-            ticks=self._loop.time,
+            ticks=self._ticks,
             shard=self.shard,
         )
         self.room = LeaderSession(self._make_engine, around)

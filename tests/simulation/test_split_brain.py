@@ -110,6 +110,28 @@ def test_a_write_that_is_under_way_when_its_leader_falls_asleep_is_over_before_t
     assert {line.split()[1] for line in outcome.trace} >= {"a.1", "b.1"}
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_leader_whose_machine_was_stopped_and_its_clock_with_it_takes_nobody_out(number: int):
+    """It has told its victims that they are to go, and does not know when it goes on that another leads.
+
+    Whom they were to leave for has been given up meanwhile, so that the other one has them stay.
+    """
+    low = gang("low", 2, how="Workload", queue="q3", gpus=3, seconds=80.0)
+    high = gang("high", 2, at=10.0, how="Workload", queue="q3", gpus=3, priority=10, seconds=5.0)
+    stop = {"do": "stop", "args": {"replica": "sender", "seconds": 3.0 * LEASE_SECONDS}}
+    told = {"what": "pods/status", "method": "PATCH", "number": number, "done": True}
+    steps = [Step(9.9, "at_write", {**told, **stop}), Step(20.0, "cancel", {"gang": "high"})]
+    landed: list[str] = []
+
+    def prepare(world: World) -> None:
+        world.network.sending.remove(world._check_leader)  # what it says of others is put right by who leads
+        landing(landed)(world)
+
+    outcome = play(story(cluster(replicas="ab", **PREEMPTS), low, high, steps, heal_at=90), prepare=prepare)
+    assert outcome.violations == []
+    assert [one for one in landed if one.startswith("DELETE")] == []
+
+
 LATE = [("pods/binding", "POST", "409"), ("podgroups/status", "PATCH", "422")]
 
 

@@ -19,7 +19,7 @@ from tests.simulation.server import HttpRequest
 from tests.simulation.watches import pump
 from tutti.kube.client import JSON
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
-from tutti.kube.fencing import Fence, granted
+from tutti.kube.fencing import Confirm, Fence, granted
 from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.retry import Recovery
@@ -51,10 +51,20 @@ class Wire:
         """Nothing: nobody waits for a connection here."""
 
     async def write(
-        self, lane: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+        self,
+        lane: PriorityLevel,
+        method: str,
+        path: str,
+        *,
+        body: bytes,
+        fence: Fence,
+        confirm: Confirm | None = None,
+        content_type: str = JSON,
     ) -> bytes:
         await self._lanes.enter(lane)
         try:
+            if confirm is not None:
+                await confirm()
             return await self._ask_fenced(fence, method, path, body, content_type)
         finally:
             self._lanes.leave(lane)

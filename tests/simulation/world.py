@@ -301,6 +301,10 @@ class World:
         for one in self._meant(replica):
             one.pause(seconds)
 
+    async def do_stop(self, replica: str, seconds: float) -> None:
+        for one in self._meant(replica):
+            one.stop(seconds)
+
     def _meant(self, replica: str) -> list[Operator]:
         """The replica of that name, or whoever leads; nobody where there is none."""
         if replica == "leader":

@@ -74,7 +74,7 @@ from tutti.kube.errors import WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.extended_claims import ExtendedClaimWriter
-from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
+from tutti.kube.fencing import Confirm, Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term, unconfirmed
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.owner_writer import OwnerWriter
 from tutti.kube.pod_group_writer import PodGroupWriter
@@ -123,6 +123,7 @@ class Dispatch:
         client: Client,
         *,
         fence: Fence,
+        confirm: Confirm = unconfirmed,
         observe: Callable[[AnyObservation], None],
         metrics: Metrics,
         times: GangTimes,
@@ -144,7 +145,7 @@ class Dispatch:
             guard=self._guard,
             answered=self._bound,
         )
-        self._evictor = Evictor(client, fence=fence)
+        self._evictor = Evictor(client, fence=fence, confirm=confirm)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._owners = OwnerWriter(client, kinds, fence=fence)
         self._annotator = PodAnnotator(client, fence=fence)

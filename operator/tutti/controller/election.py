@@ -59,6 +59,15 @@ class Election:
             there = doubt.settled
             raise LeadershipDoubted(str(doubt), settled=lambda: self._there(_waited(there))) from doubt
 
+    async def confirm(self) -> None:
+        """Return once the server has said that this process holds the lease.
+
+        Raises:
+            LeadershipLost: It does not.
+            WireError: The server does not say.
+        """
+        await self._there(self.elector.confirm())
+
     async def look(self) -> None:
         """Note whether anybody holds the lease."""
         await self._there(self.elector.look())

@@ -35,7 +35,7 @@ from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.observations import AnyObservation, OwnerSeen, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm
+from tutti.kube.fencing import Confirm, Fence, LeadershipLost, LeaseTerm, unconfirmed
 from tutti.kube.lease import boot_clock
 
 Observe: TypeAlias = Callable[[AnyObservation], None]
@@ -71,12 +71,14 @@ class Leadership:
         fence: Asked before each write.
         term: Returns what writes record of the lease.
         identity: The name of this process.
+        confirm: Asks the server before what nothing would refuse.
         lost: Returns for how many seconds in all it could write nothing though it led.
     """
 
     fence: Fence
     term: Callable[[], LeaseTerm | None]
     identity: str
+    confirm: Confirm = unconfirmed
     lost: Callable[[], float] = lambda: 0.0
 
 
@@ -157,6 +159,7 @@ class EngineRun:
         return Dispatch(
             context.client,
             fence=leadership.fence,
+            confirm=leadership.confirm,
             observe=self._observe,
             metrics=context.metrics,
             times=self._times,

@@ -39,7 +39,7 @@ from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
-from tutti.kube.fencing import LeaseTerm, unfenced
+from tutti.kube.fencing import LeaseTerm, unconfirmed, unfenced
 from tutti.kube.lease import Elector, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -110,6 +110,7 @@ class LeaderSession:
             self._election.check if self._election else unfenced,
             self._term,
             self._elector.identity if self._elector else default_identity(),
+            self._election.confirm if self._election else unconfirmed,
             self._lost,
         )
         self._sharding: Sharding | None = None

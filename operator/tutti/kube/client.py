@@ -27,7 +27,7 @@ from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.counter import Series
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
-from tutti.kube.fencing import Fence, LeadershipDoubted, granted
+from tutti.kube.fencing import Confirm, Fence, LeadershipDoubted, granted
 from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
 from tutti.kube.http1 import REFUSED, CutOff, probe
 from tutti.kube.metrics import WireMetrics
@@ -138,13 +138,22 @@ class Client:
         return await self._authorized(self._ask, Request(method, target, body, content_type, seconds, bounded=bounded))
 
     async def write(
-        self, level: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+        self,
+        level: PriorityLevel,
+        method: str,
+        path: str,
+        *,
+        body: bytes,
+        fence: Fence,
+        confirm: Confirm | None = None,
+        content_type: str = JSON,
     ) -> bytes:
         """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
 
         The server is told to give up when the fence says that somebody else may act (kube-apiserver 1.36,
         endpoints/filters/request_deadline.go: `timeout` is the most that it works on a request). The fence is asked
-        when the credentials are there, for a plugin may take its time.
+        when the credentials are there, for a plugin may take its time; before that the server is, where there is
+        something to `confirm`.
 
         Raises:
             LeadershipLost: The fence does not allow it; nothing was sent.
@@ -157,6 +166,8 @@ class Client:
         try:
             access = self.credentials.held or await self.credentials.access()
             while True:
+                if confirm is not None:
+                    await confirm()
                 try:
                     seconds = fence()
                 except LeadershipDoubted:

@@ -19,7 +19,7 @@ from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.observations import Deactivated
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Confirm, Fence, unconfirmed
 from tutti.kube.fetching import read_pod
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import PODS, APIResource
@@ -59,11 +59,13 @@ class Evictor:
         client: Client,
         *,
         fence: Fence,
+        confirm: Confirm = unconfirmed,
         tries: int = 5,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
         self._client = client
         self._fence = fence
+        self._confirm = confirm
         self._tries = tries
         self._backoff = backoff
 
@@ -104,6 +106,7 @@ class Evictor:
                 body=msgspec.json.encode(patch),
                 content_type=STRATEGIC_MERGE_PATCH,
                 fence=self._fence,
+                confirm=self._confirm,
             )
         except WireError as error:
             log.warning("victim_not_marked", namespace=evict.namespace, name=evict.name, error=str(error))
@@ -132,10 +135,13 @@ class Evictor:
             eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about, "deleteOptions": options}
             path = PODS.path(evict.namespace, evict.name, "eviction")
             body = msgspec.json.encode(eviction)
-            await self._client.write(PriorityLevel.EVICT, "POST", path, body=body, fence=self._fence)
+            await self._write("POST", path, body)
             return
-        path, body = PODS.path(evict.namespace, evict.name), msgspec.json.encode(options)
-        await self._client.write(PriorityLevel.EVICT, "DELETE", path, body=body, fence=self._fence)
+        await self._write("DELETE", PODS.path(evict.namespace, evict.name), msgspec.json.encode(options))
+
+    async def _write(self, method: str, path: str, body: bytes) -> None:
+        """Send what takes a pod out, which nothing but this process can know not to be wanted any more."""
+        await self._client.write(PriorityLevel.EVICT, method, path, body=body, fence=self._fence, confirm=self._confirm)
 
     async def _judge(self, evict: Evict, error: WireError) -> EvictOutcome | None:
         """Say what an error means; None where another try is in order."""

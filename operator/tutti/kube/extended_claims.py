@@ -20,7 +20,7 @@ from tutti.api.devices import DELETE_PROTECTION, EXTENDED_CLAIM, ResourceClaim
 from tutti.cluster.devices.claims import extended_owner
 from tutti.engine.records.decisions import WriteExtendedClaim
 from tutti.engine.records.observations import DeviceClaimWritten
-from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.client import JSON, MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.device_claims import ClaimTurns
 from tutti.kube.errors import ApiError, WireError
@@ -132,10 +132,10 @@ class ExtendedClaimWriter:
         self, method: str, path: str, document: Mapping[str, Any], level: PriorityLevel = PriorityLevel.BIND
     ) -> None:
         body = msgspec.json.encode(document)
-        kind = {"content_type": MERGE_PATCH} if method == "PATCH" else {}
+        kind = MERGE_PATCH if method == "PATCH" else JSON
 
         async def attempt() -> bytes:
-            return await self._client.write(level, method, path, body=body, fence=self._fence, **kind)
+            return await self._client.write(level, method, path, body=body, fence=self._fence, content_type=kind)
 
         await retrying(attempt)
 

@@ -145,6 +145,8 @@ class Elector:
         self._problem = ""  # why the last try has failed
         self._let_first = "", NEVER  # until when the holder goes first, and the version of its record
         self._doubt_told = False
+        self._asking = asyncio.Lock()
+        self._asked = self._confirmed = 0  # how often it was to be confirmed, and until which of these it is
         self._stale = True  # the record must be read before it is written
 
     @property
@@ -188,6 +190,25 @@ class Elector:
             f"{self.identity} could not renew lease {self._namespace}/{self._name} for {self._times.renew_seconds} s",
             settled=self._settled.wait,
         )
+
+    async def confirm(self) -> None:
+        """Return once the server has said, asked after this call, that this process holds the lease.
+
+        One question does for all that waited for it to be asked.
+
+        Raises:
+            LeadershipLost: Another holds it, or it was deleted.
+            WireError: The server does not say.
+        """
+        self._asked += 1
+        wanted = self._asked
+        async with self._asking:
+            if self._confirmed >= wanted:
+                return
+            asked = self._asked
+            if self._deadline == NEVER or not await self._record.stands():
+                self._lose("another has taken it, or it was deleted")
+            self._confirmed = asked
 
     async def look(self) -> None:
         """Note whether anybody holds the lease, and begin to count how long the record stays as it is."""

@@ -74,17 +74,31 @@ class LeaseRecord:
         Raises:
             WireError: It could not be read; what was known stands.
         """
+        document = await self._fetch()
+        if document is not None and _version(document) != self.version:
+            self.unchanged_since = self._clock()
+        self._keep(document)
+
+    async def stands(self) -> bool:
+        """Ask the server whether it has the same holder as when it was read or written last; that stays what is known.
+
+        Raises:
+            WireError: It could not be read.
+        """
+        term, holder = self.term, self.spec().get("holderIdentity")
+        found = await self._fetch()
+        return found is not None and _term(found) == term and (found.get("spec") or {}).get("holderIdentity") == holder
+
+    async def _fetch(self) -> dict[str, Any] | None:
+        """Return what the server has; None where there is no Lease."""
         try:
             body = await self._asked_for()
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            self._keep(None)
-            return
-        document = msgspec.json.decode(body)
-        if _version(document) != self.version:
-            self.unchanged_since = self._clock()
-        self._keep(document)
+            return None
+        document: dict[str, Any] = msgspec.json.decode(body)
+        return document
 
     async def write(self, spec: dict[str, Any]) -> None:
         """Replace it if it still is the one last known, or create it where there was none.
@@ -105,10 +119,7 @@ class LeaseRecord:
     def _keep(self, document: dict[str, Any] | None) -> None:
         """Remember it as it is now."""
         self._document = document
-        if document is None:
-            self.term = None
-        else:
-            self.term = LeaseTerm(str(document["metadata"].get("uid", "")), self.transitions)
+        self.term = None if document is None else _term(document)
 
     async def _asked_for(self) -> bytes:
         """Return the first answer to as many requests as it takes."""
@@ -136,6 +147,13 @@ class LeaseRecord:
         """
         body = None if document is None else msgspec.json.encode(document)
         return await self._client.request(method, path, body=body, timeout_seconds=seconds, bounded=True)
+
+
+def _term(document: dict[str, Any]) -> LeaseTerm:
+    """Return the uid of a Lease, and how often it has changed hands."""
+    return LeaseTerm(
+        str(document["metadata"].get("uid", "")), (document.get("spec") or {}).get("leaseTransitions") or 0
+    )
 
 
 def _version(document: dict[str, Any] | None) -> str:
