@@ -99,6 +99,25 @@ def test_the_ready_window_and_the_backoff_outlive_a_restart(world):
     assert len(world.where()) == 2
 
 
+@pytest.mark.parametrize(
+    ("ready", "spec"), [(False, {"readyTimeoutSeconds": 30}), (True, {"maximumExecutionTimeSeconds": 30})]
+)
+def test_what_a_process_wrote_whose_clock_was_ahead_gives_no_more_time_than_from_now_on(world, ready, spec):
+    world.now += 86400.0
+    world.workload("w", {"name": "main", "count": 2}, queueName="queue", **spec)
+    create(world)
+    if ready:
+        world.run()
+        world.become_ready("w-0", "w-1")
+    world.run()
+    world.now -= 86400.0
+    world.restart()
+    world.until(29)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert world.where() == {}
+
+
 def test_one_that_is_set_active_again_starts_counting_anew(world):
     running(world, readyTimeoutSeconds=30, requeue={"limit": 0})
     world.finish("w-0", phase="Failed")

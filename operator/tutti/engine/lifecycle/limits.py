@@ -194,6 +194,10 @@ def _failed(workload: Workload) -> Member | None:
 
 
 def _enforce_times(state: LifecycleState, workload: Workload) -> None:
+    if workload.running_since is not None:  # it may be another clock that says so
+        workload.running_since = min(workload.running_since, state.now)
+    if workload.unready_since is not None:
+        workload.unready_since = min(workload.unready_since, state.now)
     end = _execution_ends(workload)
     if end is not None and end <= state.now:
         of = f"the defaultMaximumExecutionTimeSeconds of {workload.limit_by}"
