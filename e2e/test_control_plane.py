@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from e2e.harness.doorway import Doorway
 from e2e.harness.replica import Replica, replica
 from e2e.harness.rights import by_rbac
 from e2e.harness.servers import Server
@@ -89,6 +90,29 @@ def test_what_a_server_refuses_that_has_just_started_is_written_and_told_all_the
         story.wait(lambda: len(story.where("many")) == GANGS * MEMBERS, "all to be bound", seconds=120)
         story.wait(lambda: not untold(story), "all to be told so", seconds=120)
         assert {pod.metadata.uid for pod in story.pods("many")} == uids
+
+
+WINDOW = 20
+
+
+def test_a_gang_that_is_being_bound_when_the_server_goes_away_for_longer_than_its_window_is_bound_when_that_is_back(
+    story: Story, server: Server, doorway: Doorway
+) -> None:
+    """Half of it is on its nodes: nobody could bind the rest meanwhile."""
+    story.start_operator(bindWindowSeconds=WINDOW)
+    story.gang("g", MEMBERS * MEMBERS, gpus=0)
+    uids = {pod.metadata.uid for pod in story.pods("g")}
+    story.wait(lambda: doorway.kept, "some to be bound")
+    assert 0 < len(story.where("g")) < len(uids)
+    server.api.off()
+    doorway.open()
+    time.sleep(WINDOW + 5)
+    server.api.on()
+    server.wait_ready()
+    story.wait(lambda: len(story.where("g")) == len(uids), "all to be bound", seconds=SOON)
+    story.wait(lambda: story.condition("PodGroup", "g", "Scheduled").get("status") == "True", "it to say so", SOON)
+    assert {pod.metadata.uid for pod in story.pods("g")} == uids
+    assert not [pod for pod in story.pods("g") if pod.metadata.deletion_timestamp]
 
 
 def untold(story: Story) -> list[str]:

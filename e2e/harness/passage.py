@@ -22,10 +22,12 @@ class Passage:
     Attributes:
         port: What is reached through it is asked here.
         beyond: Where it leads: the port that somebody serves.
+        seconds: How much later comes what is said there.
     """
 
     def __init__(self) -> None:
         self.port, self.beyond = free_ports(2)
+        self.seconds = 0.0
         self._within: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._aside = Aside("passage")
@@ -67,12 +69,19 @@ class Passage:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 beyond, there = await asyncio.open_connection(_LOCAL, self.beyond)
                 try:
-                    await _both(_hand_on(reader, there), _hand_on(beyond, writer))
+                    await _both(_hand_on(reader, there), self._hand_on_late(beyond, writer))
                 finally:
                     there.transport.abort()
         finally:
             self._within.discard(task)
             writer.transport.abort()
+
+    async def _hand_on_late(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hand on what comes, so much later as it is to be, until it ends."""
+        while part := await reader.read(_PART):
+            await asyncio.sleep(self.seconds)
+            writer.write(part)
+            await writer.drain()
 
 
 async def _both(*ways: Coroutine[Any, Any, None]) -> None:

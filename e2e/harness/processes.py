@@ -61,12 +61,13 @@ class Switched:
     """A process that a story may kill where it stands, and start anew.
 
     Attributes:
+        command: What it is started by.
         log: Where all that it says goes.
     """
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.log = log
-        self._command = command
+        self.command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,7 +78,7 @@ class Switched:
 
     def on(self) -> None:
         """Start it."""
-        self._process = launch(self._command, self.log)
+        self._process = launch(self.command, self.log)
 
     def off(self) -> None:
         """Kill -9."""

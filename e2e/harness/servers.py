@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,25 @@ class Server:
         credentials = {"client-certificate": str(shown), "client-key": str(key)}
         _write(kubeconfig, self.url, credentials, self.certificate)
         return kubeconfig
+
+
+@contextlib.contextmanager
+def beside(server: Server, storage: str = "") -> Iterator[Server]:
+    """One more API server on the same storage, which it may reach at another address; both show one certificate."""
+    (port,) = free_ports(1)
+    command = changed(server.api.command, "--secure-port", str(port))
+    if storage:
+        command = changed(command, "--etcd-servers", storage)
+    with Switched(command, server.folder / f"apiserver-{port}.log") as api:
+        other = replace(server, url=f"https://127.0.0.1:{port}", api=api)
+        other.wait_ready()
+        yield other
+
+
+def changed(command: Sequence[str], option: str, value: str) -> list[str]:
+    """A command with another value of an option."""
+    at = command.index(option) + 1
+    return [*command[:at], value, *command[at + 1 :]]
 
 
 FEATURE_GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"

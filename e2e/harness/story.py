@@ -32,9 +32,7 @@ class Story:
 
     def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
         self.cluster, self.namespace, self.folder = cluster, namespace, folder
-        self.api = cluster.connect()
-        self.core = client.CoreV1Api(self.api)
-        self.custom = client.CustomObjectsApi(self.api)
+        self.connect()
         self.operator: OperatorProcess | None = None
         self.kubeconfig = cluster.kubeconfig  # as whom the operator comes; a story may give it less than every right
         self._made: list[tuple[str, str]] = []
@@ -43,6 +41,12 @@ class Story:
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
             wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
+
+    def connect(self) -> None:
+        """Come to the server anew, as it shows itself now."""
+        self.api = self.cluster.connect()
+        self.core = client.CoreV1Api(self.api)
+        self.custom = client.CustomObjectsApi(self.api)
 
     def close(self) -> None:
         """Stop the operator and remove what the story has made; nobody is left to take finalizers off."""

@@ -33,7 +33,7 @@ from tutti.controller.references import Raw, References, listed_users, text_at, 
 from tutti.controller.reviews import Classes, Review, review
 from tutti.controller.webhook_server import BoundedWebhookServer
 from tutti.engine.records.decisions import EmitEvent
-from tutti.kube.credentials import Access, Credentials, CredentialsError
+from tutti.kube.credentials import MAX_AGE_SECONDS, Access, Credentials, CredentialsError
 
 log = structlog.get_logger(__name__)
 
@@ -189,7 +189,8 @@ FINALIZER = f"{GROUP}/in-use"
 _PREFIX = f"kopf.{GROUP}"
 # How soon a certificate that was renewed is served.
 _NEW_CERTIFICATE_SECONDS = 5.0
-_RELOGIN = timedelta(minutes=10)
+_RELOGIN = timedelta(seconds=MAX_AGE_SECONDS)
+"""kopf asks anew after a 401 by itself, but not where it does not believe the server's certificate."""
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
