@@ -159,7 +159,7 @@ class PodGroupStatus(Written):
     pending_reason: PendingExplanation | None = None
     """Why it waits."""
     admission: Admission | None = None
-    """The quota that it holds while checks are asked, or there are no nodes yet; left out: none is held."""
+    """The quota that it holds while checks are asked, or until its members are bound; left out: none is held."""
     admission_checks: CheckStates = []
     """What the checks of its ClusterQueue say, each written by the check's controller."""
     checks_round: Count = 0

@@ -107,7 +107,8 @@ class PodGroupAssignment(Lenient):
     succeeded: Count = 0
     """How many members have succeeded, those that are cleaned up since included."""
     held: list[HeldAmount] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
-    """The quota that is held for members that have no nodes yet; a restarted operator holds the same."""
+    """The quota that is held for members that have no nodes yet, or that are reserved and have passed admission checks;
+    a restarted operator holds the same."""
 
 
 class Admission(Lenient):

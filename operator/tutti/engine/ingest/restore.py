@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -103,8 +104,17 @@ def _restore_held(state: IngestState, workload: workloads.Workload, found: Workl
             state.charge(charge)
             workload.held_since = workload.reserved_at = _seconds(since.last_transition_time)
     if workload.held_since is not None:
+        if _had_nodes(found):  # its time to find some has not begun
+            workload.held_since = math.inf
         workload.cluster_queue = said.cluster_queue
         transit(workload, Transition.HOLD)
+
+
+def _had_nodes(found: Workload | PodGroup) -> bool:
+    """Whether nodes were reserved for one that holds quota, and not only quota."""
+    if isinstance(found, PodGroup):
+        return found.status.phase == Phase.RESERVED.value
+    return is_true(found.status.conditions, "Admitted")
 
 
 def _restore_provisioning(workload: workloads.Workload, found: Workload | PodGroup) -> None:

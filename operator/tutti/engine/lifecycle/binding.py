@@ -33,7 +33,7 @@ from tutti.engine.lifecycle.reservation import (
 )
 from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
 from tutti.engine.records.decisions import Bind, CardLock, ReserveVolume, SelectNode
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import RESERVED_TEXT, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, admission_text
@@ -340,7 +340,7 @@ def _waits_for_volumes(state: LifecycleState, workload: Workload, progress: Clai
     return Explanation(
         Gate.PERMIT,
         "WaitingForVolumes",
-        f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
+        f"{RESERVED_TEXT}; {counted(count, 'claim')} of its members "
         f"{agreeing(count, IS)} being bound: {listed(progress.waiting, count, CLAIMS_NAMED)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},

@@ -22,7 +22,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back
 from tutti.engine.records.decisions import CardLock
 from tutti.engine.records.discretion import pod_named
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import RESERVED_TEXT, Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
@@ -242,7 +242,7 @@ def _waits(state: LifecycleState, workload: Workload, turns: CardTurns) -> Expla
     return Explanation(
         Gate.PERMIT,
         "WaitingForNodeLock",
-        f"quota and nodes are reserved; {counted(count, 'node')} of its members {agreeing(count, IS)} locked until "
+        f"{RESERVED_TEXT}; {counted(count, 'node')} of its members {agreeing(count, IS)} locked until "
         f"HAMi's device plugin has served others: {named} (given back after {seconds} s)",
         {"nodes": str(count), "timeoutSeconds": str(seconds)},
     )

@@ -35,7 +35,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import CLAIMS_NAMED, break_up, claim_seconds, give_back, wait_for_claims
 from tutti.engine.records.decisions import DeviceClaimChange, UserName, WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import RESERVED_TEXT, Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import claims_in_the_way
@@ -218,7 +218,7 @@ def _waits_for_devices(state: LifecycleState, workload: Workload, progress: Devi
     return Explanation(
         Gate.PERMIT,
         "WaitingForDevices",
-        f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
+        f"{RESERVED_TEXT}; {counted(count, 'claim')} of its members "
         f"{agreeing(count, IS)} being given devices: {_named(progress)} (given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )

@@ -24,7 +24,7 @@ from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.decisions import EmitEvent, StartOwner, SuspendOwner
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import RESERVED_TEXT, Explanation, Gate
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.observations import OwnerWritten
@@ -64,9 +64,7 @@ def ask_to_start(state: LifecycleState, workload: Workload) -> None:
         about = _about(managed)
         state.out.append(StartOwner(*about, start.generation, int(state.now), added))
         where = ", ".join(sorted({one for found in added.values() for one in _labels(found)}))
-        text = "quota and nodes are reserved for all of its pods" + (
-            f"; they go to nodes with {where}" if where else ""
-        )
+        text = f"{RESERVED_TEXT} for all of its pods" + (f"; they go to nodes with {where}" if where else "")
         _tell(state, managed, "Normal", "Started", text)
     explain(workload, _starting(state, workload, managed))
 
@@ -74,7 +72,7 @@ def ask_to_start(state: LifecycleState, workload: Workload) -> None:
 def _starting(state: LifecycleState, workload: Workload, managed: ManagedOwner) -> Explanation:
     held = sum(len(group.holds) for group in workload.groups.values())
     seconds = int((workload.deadline or state.now) - state.now)
-    text = f"quota and nodes are reserved for {counted(held, 'pod')} that {managed.title} is to make"
+    text = f"{RESERVED_TEXT} for {counted(held, 'pod')} that {managed.title} is to make"
     text += f" (suspended again after {seconds} s)"
     return Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held), "timeoutSeconds": str(seconds)})
 

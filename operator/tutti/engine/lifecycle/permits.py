@@ -10,6 +10,7 @@ hold room that the gang has no use for yet. They give theirs back and are tried 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,7 +21,7 @@ from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, permit_seconds, try_later
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import RESERVED_TEXT, Explanation, Gate
 from tutti.engine.records.gang_membership import GATE_ANNOTATION
 from tutti.engine.records.members import Member
 from tutti.engine.records.plugins import (
@@ -52,7 +53,7 @@ def is_approved(state: LifecycleState, workload: Workload) -> bool:
         state.set_deadline(workload, permit_seconds(state, workload))
     assert workload.deadline is not None  # it has just been set
     seconds = int(workload.deadline - state.now)
-    text = f"quota and nodes are reserved; {who} asks for an approval"
+    text = f"{RESERVED_TEXT}; {who} asks for an approval"
     text += f" ({what})" if what else ""
     text += f": take annotation {GATE_ANNOTATION} off to let it go"
     said = workload.explanation
@@ -155,6 +156,17 @@ def time_out_permit(state: LifecycleState, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
+def hold_no_longer(state: LifecycleState, workload: Workload, until: float) -> None:
+    """Hold a reservation no longer than an earlier process was going to, Unix seconds."""
+    late = 0.0 if workload.deadline is None else workload.deadline - until
+    if late <= 0:
+        return
+    state.set_deadline(workload, max(0.0, until - state.now))
+    held = state.plugin_holds.get(workload.key)
+    if held is not None:  # its plugin is asked again, and says how long from when it began
+        state.plugin_holds[workload.key] = replace(held, since=held.since - late)
+
+
 def recheck_held(state: LifecycleState) -> None:
     """Look again at what is held, where room or quota was given back or a plugin wants it."""
     hosting = state.plugin_host
@@ -217,7 +229,7 @@ def _hold_for_plugin(state: LifecycleState, workload: Workload, plugin: str, wai
     state.set_deadline(workload, max(0.0, since + wait.timeout_seconds - state.now))
     if wait.again_after_seconds > 0:
         state.plugin_host.recheck(state.now + wait.again_after_seconds)
-    text = f"quota and nodes are reserved, and held by plugin {plugin}: {wait.reason}"
+    text = f"{RESERVED_TEXT}, and held by plugin {plugin}: {wait.reason}"
     text += f" (given back after {wait.timeout_seconds:g} s)"
     explain(workload, Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin}))
     if news:

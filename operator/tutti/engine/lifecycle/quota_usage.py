@@ -44,14 +44,22 @@ def update_charges(state: LifecycleState, workload: Workload) -> None:
             member.charge = None
         elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
             member.charge, member.loss_noted = found_charge(state, workload, member), False
+            workload.out_of_turn = workload.out_of_turn or _was_out_of_turn(member)
             if member.charge is not None:
                 state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
         elif member.charge is not None:
             _update_charge(state, member, member.charge)
         if pod.node and not member.kept and member.charge is not None:
-            member.kept = admission_text(member.charge.queue, member.charge.admitted_flavors)
+            charge, out_of_turn = member.charge, workload.out_of_turn
+            member.kept = admission_text(charge.queue, charge.admitted_flavors, out_of_turn=out_of_turn)
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
+
+
+def _was_out_of_turn(member: Member) -> bool:
+    """Whether the status of a pod tells that it was admitted out of turn; what an annotation says is not believed."""
+    kept = read_admission(member.kept)
+    return kept is not None and kept.out_of_turn
 
 
 def node_relabelled(state: LifecycleState, name: str, before: Labels | None) -> None:
@@ -284,11 +292,15 @@ def _key_of(holder: str) -> WorkloadKey:
 
 
 def _reserved_at(workload: Workload) -> float:
-    """Return when a workload was given quota; of one found bound, when the last of its pods had started."""
+    """Return when a workload was given quota; of one found bound, since when it runs, as its object or pods tell.
+
+    Pods tell when the last of them had started, which may have come in the place of another.
+    """
     if workload.reserved_at is not None:
         return workload.reserved_at
     started = [member.pod.started for member in workload.members() if member.pod.place]
-    return max((time for time in started if time is not None), default=math.inf)
+    last = max((time for time in started if time is not None), default=math.inf)
+    return last if workload.running_since is None else min(last, workload.running_since)
 
 
 def protected_until(state: LifecycleState, workload: Workload) -> float:

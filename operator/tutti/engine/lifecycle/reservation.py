@@ -20,7 +20,7 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.promised_members import is_promised
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import RESERVED_TEXT, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Charge, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
@@ -226,7 +226,7 @@ def await_members(state: LifecycleState, workload: Workload) -> None:
     held = sum(len(g.holds) for g in workload.groups.values())
     transit(workload, Transition.RESERVE)
     state.set_deadline(workload, seconds)
-    text = f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
+    text = f"{RESERVED_TEXT}; {counted(held, 'promised member', verb=HAS)} not been created yet "
     text += f"(given back after {seconds} s)"
     details = {"missing": str(held), "timeoutSeconds": str(seconds)}
     explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, details))

@@ -86,6 +86,12 @@ PATIENT = (WAITING_FOR_DATA, WAITING_FOR_FLAVOR)
 PASSED_UP_SINCE = "passedUpSince"
 """The detail of a status that says since when, so that the time is the same after a restart."""
 
+HELD_UNTIL = "heldUntil"
+"""The detail of a status that says until when a reservation is held, so that a restart holds it no longer."""
+
+RESERVED_TEXT = "quota and nodes are reserved"
+"""How every message to those begins for whom that is so; of single pods nothing else tells it after a restart."""
+
 IN_THEIR_PLACE = "WaitingForOtherVictims"
 """The reason of who waits for victims, some of which were chosen in the place of others that had not left in time."""
 

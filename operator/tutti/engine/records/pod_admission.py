@@ -22,15 +22,19 @@ ADMITTED_CONDITION = "scheduling.tutti.dev/Admitted"
 
 
 class PodAdmission(msgspec.Struct, frozen=True, rename="camel"):
-    """What a pod was admitted to: the ClusterQueue, and the flavor of each resource."""
+    """What a pod was admitted to: the ClusterQueue, and the flavor of each resource.
+
+    Whether that was out of turn is said by a status alone: an annotation that says so could be a tenant's.
+    """
 
     cluster_queue: str
     flavors: dict[str, str]
+    out_of_turn: bool = False
 
 
-def admission_text(queue: str, flavors: FlavorByResource) -> str:
+def admission_text(queue: str, flavors: FlavorByResource, *, out_of_turn: bool = False) -> str:
     """Return an admission as a text of JSON."""
-    return _admission_text(queue, tuple(flavors.items()))
+    return _admission_text(queue, tuple(flavors.items()), out_of_turn)
 
 
 def read_admission(text: str) -> PodAdmission | None:
@@ -50,6 +54,6 @@ def admission_in_status(pod: Pod) -> str:
 
 
 @lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
-def _admission_text(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
-    said = {"clusterQueue": queue, "flavors": dict(flavors)}
+def _admission_text(queue: str, flavors: tuple[tuple[str, str], ...], out_of_turn: bool) -> str:
+    said = {"clusterQueue": queue, "flavors": dict(flavors)} | ({"outOfTurn": True} if out_of_turn else {})
     return json.dumps(said, sort_keys=True, separators=(",", ":"))

@@ -16,12 +16,13 @@ from tutti.api.kinds.provisioning import MOST_TOLD
 from tutti.api.resources import format_amount
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.counters import NOT_COUNTED
-from tutti.engine.records.explanation import PASSED_UP_SINCE
-from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
+from tutti.engine.records.explanation import HELD_UNTIL, PASSED_UP_SINCE
+from tutti.engine.records.members import Charge, HeldQuota, LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.status import StatusState
 from tutti.engine.status.workload_conditions import conditions_of
 from tutti.quota.flavors import VIRTUAL
+from tutti.quota.tree import Usage, add_to
 
 MOST_KEPT = 128
 """How many entries `status.kept` has at most, as the CRDs have it."""
@@ -156,7 +157,7 @@ def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any
                     "count": len(charges),
                     "flavors": charges[0].flavors if charges else {},
                 }
-                said |= _held(group)
+                said |= _held(workload, group)
                 groups.append(said | ({"succeeded": group.counts().succeeded} if group.counts().succeeded else {}))
         admission = {"clusterQueue": workload.cluster_queue if admitted else "", "podGroups": groups}
         admission |= _round(workload, told)
@@ -192,16 +193,35 @@ def _provisioning(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
     return {"provisioning": [one.described() for one in workload.provisioning[-MOST_TOLD:]] or None}
 
 
-def _held(group: MemberGroup) -> dict[str, Any]:
-    """Return what the status of a workload says of the quota that a group holds without nodes, in place of charges."""
-    if group.held is None:
+def _held(workload: Workload, group: MemberGroup) -> dict[str, Any]:
+    """Return what the status of a workload says of the quota that a group holds without nodes, in place of charges.
+
+    It says so as well while nodes are reserved for one that has passed its checks: it need not pass them again after a
+    restart.
+    """
+    held = group.held
+    if held is None and workload.round and workload.phase is Phase.RESERVED:
+        held = _reserved(group)
+    if held is None:
         return {}
-    charge = group.held.charge
+    charge = held.charge
     amounts = [
         {"flavor": flavor, "resource": resource, "amount": format_amount(resource, amount)}
         for (flavor, resource), amount in sorted(charge.usage.items())
     ]
-    return {"count": group.held.pods, "flavors": charge.flavors, "held": amounts[:MOST_HELD]}
+    return {"count": held.pods, "flavors": charge.flavors, "held": amounts[:MOST_HELD]}
+
+
+def _reserved(group: MemberGroup) -> HeldQuota | None:
+    """Return the quota that is reserved for a group together with nodes, as if it were held without."""
+    charges = [one.charge for one in group.members.values() if one.charge is not None]
+    charges += [one.charge for one in group.holds if one.charge is not None]
+    if not charges:
+        return None
+    usage: Usage = {}
+    for charge in charges:
+        add_to(usage, charge.usage)
+    return HeldQuota(len(charges), Charge(charges[0].queue, charges[0].flavors, usage, charges[0].holder))
 
 
 def _round(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +236,8 @@ def _group_admission(workload: Workload, told: dict[str, Any]) -> dict[str, Any]
     holds = workload.phase in ADMITTED or workload.held_since is not None
     if not holds:
         return {"admission": None}
-    parts = [{"name": group.name, **_held(group)} for group in workload.groups.values() if group.held is not None]
+    said = [(group.name, _held(workload, group)) for group in workload.groups.values()]
+    parts = [{"name": name, **held} for name, held in said if held]
     return {
         "admission": {
             "clusterQueue": workload.cluster_queue,
@@ -282,6 +303,8 @@ def _pending(
     details = why.details
     if workload.passed_up_since is not None:  # which a restarted operator goes on from
         details = details | {PASSED_UP_SINCE: cond.timestamp(workload.passed_up_since)}
+    if workload.phase is Phase.RESERVED and workload.deadline is not None:  # likewise
+        details = details | {HELD_UNTIL: cond.timestamp(workload.deadline)}
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.plain, "details": details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
     before = told or {}
