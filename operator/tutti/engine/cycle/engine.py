@@ -15,7 +15,7 @@ One turn of `decide` goes through six steps, each a method of `Engine`, in this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from random import Random
 from typing import Final
@@ -39,6 +39,7 @@ from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations, restored_waits
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
+from tutti.engine.preemption.restored_quota import LeavingTree, who_is_leaving
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
@@ -172,8 +173,10 @@ class Engine:
             self._restored = True
             state.attempt_part("going on with moves", partial(moves.restore_moves, state), None)
             state.lifecycle_events = []  # these were reached before
+            nobody: dict[str, LeavingTree] = {}
+            leaving = state.attempt_part("looking who is leaving", partial(who_is_leaving, state), nobody)
             for workload in list(self._changed.values()):
-                self._guard(workload, "counting", _restore)
+                self._guard(workload, "counting", partial(_restore, leaving=leaving))
             anew = partial(restored_waits.choose_anew_where_short, state)
             state.attempt_part("looking who has not been asked to leave", anew, None)
 
@@ -385,7 +388,7 @@ class Engine:
     def _report(self) -> None:
         """Report what has become of workloads and queues, after those are up to date that were taken out for others."""
         state = self.state
-        if state.backfill_reservations.of:
+        if state.backfill_reservations.of or state.backfill_reservations.pauses:
             explained = partial(backfill.explain_reservations, state)
             self._note(state.attempt_part("telling what is kept", explained, []))
         for workload in [one for one in self._changed.values() if one.style is not None]:
@@ -476,7 +479,7 @@ class Engine:
         predecessors.forget(state, key)
 
 
-def _restore(state: State, workload: Workload) -> None:
+def _restore(state: State, workload: Workload, leaving: Mapping[str, LeavingTree]) -> None:
     """Go on with what an earlier process has begun; what is in use now has been since it was last written."""
-    restored_waits.restore_nomination(state, workload)
+    restored_waits.restore_nomination(state, workload, leaving)
     statuses.count_in_queues(state, workload)

@@ -18,7 +18,7 @@ from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue, usage_of
 from tutti.quota.tree import Usage, add_to
 
@@ -41,11 +41,51 @@ class WaitingQuota(NamedTuple):
     short: bool = False
 
 
+class Leaving(NamedTuple):
+    """Somebody who is leaving.
+
+    Attributes:
+        workload: Who.
+        members: Those of it that leave.
+        usage: What these use of quota.
+    """
+
+    workload: Workload
+    members: list[Member]
+    usage: Usage
+
+
+class LeavingTree(NamedTuple):
+    """Who is leaving of one tree of queues, in the order of its queues, and what they use together."""
+
+    by_key: dict[WorkloadKey, Leaving]
+    usage: Usage
+
+
+NOBODY_LEAVING = LeavingTree({}, {})
+
+
+def who_is_leaving(state: PreemptionState) -> dict[str, LeavingTree]:
+    """Return who is leaving of those that have quota, by what names their trees: looked for once for all who wait."""
+    found: dict[str, LeavingTree] = {}
+    for leaf in state.ledger.tree.queues.values():
+        for holder in state.ledger.snapshot.holders(leaf.name):
+            other = workload_of(state, holder)
+            leaving = None if other is None else _leaving_of(other)
+            if leaving is not None:
+                tree = found.setdefault(state.ledger.root_of(leaf.name), LeavingTree({}, {}))
+                if leaving.workload.key not in tree.by_key:
+                    tree.by_key[leaving.workload.key] = leaving
+                    add_to(tree.usage, leaving.usage)
+    return found
+
+
 def waiting_quota(
     state: PreemptionState,
     workload: Workload,
     needs: Sequence[PodSetRequest],
     victims: Iterable[PodRecord],
+    leaving: Mapping[str, LeavingTree],
     by_rule: int | None = None,
 ) -> WaitingQuota:
     """Work out what a workload uses of quota whose victims are leaving; nothing where it needs none, or holds it.
@@ -55,29 +95,34 @@ def waiting_quota(
         workload: Who waits.
         needs: Its pods.
         victims: Who is leaving where its pods are nominated.
+        leaving: Who is leaving in all.
         by_rule: How many workloads it was told to wait for by the rules of queues; None where it was told otherwise.
     """
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     if queue is None or isinstance(queue, Explanation) or workload.held_since is not None:
         return WaitingQuota([], [], [])
-    leaves = {one: _leaving(one) for one in [*_workloads_of(state, victims), *_holders(state, queue)]}
-    leaves = {one: members for one, members in leaves.items() if members}
-    node, wanted, free = state.ledger.tree.queues[queue.name], Usage(), Usage()
-    for members in leaves.values():
-        add_to(free, _usage_of(members))
+    tree = leaving.get(state.ledger.root_of(queue.name), NOBODY_LEAVING)
+    mine = {one.workload.key: one for one in map(_leaving_of, _workloads_of(state, victims)) if one is not None}
+    node, wanted, free = state.ledger.tree.queues[queue.name], Usage(), dict(tree.usage)
+    for key, one in mine.items():
+        add_to(free, {} if key in tree.by_key else one.usage)
     found = WaitingQuota(list(_charges(state, workload, queue, needs, free)), [], [])
     for charge, pods in found.charges:
         add_to(wanted, charge.usage, pods)
     missing = {what: amount - max(0, node.available(what)) for what, amount in wanted.items()}
-    are_those = len(leaves) == by_rule and all(map(_is_whole, leaves))  # who has left has handed something over, too
+    everybody = {**mine, **tree.by_key}
+    are_those = len(everybody) == by_rule  # who has left has handed something over, too
+    are_those = are_those and all(_is_whole(one.workload) for one in everybody.values())
     limit = dict(wanted if are_those else missing)
-    for one, leaving in leaves.items():
-        gives, counted = _usage_of(leaving), state.ledger.held_by(one.name)  # without what it has handed over already
-        gives = {what: min(amount, limit.get(what, 0), counted.get(what, 0)) for what, amount in gives.items()}
+    for name, members, usage in ((one.workload.name, one.members, one.usage) for one in everybody.values()):
+        if not any(amount > 0 for amount in limit.values()):
+            break
+        counted = state.ledger.held_by(name)  # without what it has handed over already
+        gives = {what: min(amount, limit.get(what, 0), counted.get(what, 0)) for what, amount in usage.items()}
         gives = {what: amount for what, amount in gives.items() if amount > 0}
         if gives:
-            found.handed.append((one.name, gives))
-            found.pods.extend(member.pod for member in leaving)
+            found.handed.append((name, gives))
+            found.pods.extend(member.pod for member in members)
             add_to(limit, gives, -1)
             add_to(missing, gives, -1)
     return found._replace(short=any(amount > 0 for amount in missing.values()))
@@ -128,20 +173,16 @@ def _workloads_of(state: PreemptionState, pods: Iterable[PodRecord]) -> list[Wor
     return [state.workloads[key] for key in homes]
 
 
-def _holders(state: PreemptionState, queue: Queue) -> Iterator[Workload]:
-    """Yield who has quota of the tree of a queue."""
-    snapshot = state.ledger.snapshot
-    for leaf in snapshot.queue(queue.name).root().leaves():
-        for holder in snapshot.holders(leaf.name):
-            other = workload_of(state, holder)
-            if other is not None:
-                yield other
-
-
 def _is_whole(workload: Workload) -> bool:
     """Whether no member has left yet of a workload that is leaving, as far as that is known."""
     tallies = [(group, group.counts().placed) for group in workload.groups.values()]
     return workload.phase is not Phase.LEAVING or all(had >= max(group.had, group.min_count) for group, had in tallies)
+
+
+def _leaving_of(workload: Workload) -> Leaving | None:
+    """Return what leaves of a workload; None where nothing does."""
+    members = _leaving(workload)
+    return Leaving(workload, members, _usage_of(members)) if members else None
 
 
 def _leaving(workload: Workload) -> list[Member]:

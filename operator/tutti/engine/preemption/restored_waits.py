@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tutti.engine.preemption import PreemptionState, nominations, overdue
 from tutti.engine.preemption.by_priority import priority_of, wait_for_victims
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_columns import NominatedColumns
-from tutti.engine.preemption.restored_quota import waiting_quota
+from tutti.engine.preemption.restored_quota import LeavingTree, waiting_quota
 from tutti.engine.records.explanation import BEHIND_HEAD, IN_THEIR_PLACE, Explanation, Gate
 from tutti.engine.records.nominations import Nomination, Spot
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
@@ -35,8 +35,14 @@ _BY_RULE = re.compile(r"waits for (\d+) workloads? to leave")
 _HELD = re.compile(r"held until (\S+)")
 
 
-def restore_nomination(state: PreemptionState, workload: Workload) -> None:
-    """Hold room and quota again, after a restart, for a workload that waits for others to leave, or to be moved."""
+def restore_nomination(state: PreemptionState, workload: Workload, leaving: Mapping[str, LeavingTree]) -> None:
+    """Hold room and quota again, after a restart, for a workload that waits for others to leave, or to be moved.
+
+    Args:
+        state: The engine's memory.
+        workload: Who may wait.
+        leaving: Who is leaving of each tree of queues.
+    """
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
@@ -45,9 +51,9 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
     spots = [Spot(pod_class, member.nominated, member.pod.key) for pod_class, member in waiting]
     moved = {place.pod: place.uid for place in victims_of_moves(state, workload.key)}
     if moved and spots:
-        _begin_for_moves(state, workload, needs, spots, moved)
+        _begin_for_moves(state, workload, needs, spots, moved, leaving)
     else:
-        _begin_for_victims(state, workload, needs, spots)
+        _begin_for_victims(state, workload, needs, spots, leaving)
 
 
 def _begin_for_moves(
@@ -56,10 +62,11 @@ def _begin_for_moves(
     needs: Sequence[PodSetRequest],
     spots: list[Spot],
     moved: dict[PodKey, str],
+    leaving: Mapping[str, LeavingTree],
 ) -> None:
     until = state.now + state.configuration.victims_timeout_seconds
     why = restored_wait(state, workload.key, len(moved))
-    charges = waiting_quota(state, workload, needs, ()).charges
+    charges = waiting_quota(state, workload, needs, (), leaving).charges
     priority, wants = priority_of(state, workload, needs), nominations.wants_of(needs)
     found = Nomination(priority, spots, wants, moved, charges, until, why, moves=True)
     nominations.begin_nomination(state, workload.key, found)
@@ -67,7 +74,11 @@ def _begin_for_moves(
 
 
 def _begin_for_victims(
-    state: PreemptionState, workload: Workload, needs: Sequence[PodSetRequest], spots: list[Spot]
+    state: PreemptionState,
+    workload: Workload,
+    needs: Sequence[PodSetRequest],
+    spots: list[Spot],
+    leaving: Mapping[str, LeavingTree],
 ) -> None:
     told, priority = told_before(state, workload), priority_of(state, workload, needs)
     was_told = told.reason in _WAITS
@@ -78,8 +89,8 @@ def _begin_for_victims(
     victims = [pod for pod in theirs if waits or pod.priority < priority]
     if not (victims or waits):
         return
-    quota = waiting_quota(state, workload, needs, victims, told.number_in(_BY_RULE))
-    leaving = {pod.key: pod.uid for pod in [*victims, *quota.pods]}
+    quota = waiting_quota(state, workload, needs, victims, leaving, told.number_in(_BY_RULE))
+    going = {pod.key: pod.uid for pod in [*victims, *quota.pods]}
     if not (spots or quota.charges):
         return
     until = told.time_in(_HELD) or 0.0
@@ -89,7 +100,7 @@ def _begin_for_victims(
     why = Explanation(Gate.VICTIMS, told.reason, told.message, dict(told.details))
     if not was_told or late:
         why = wait_for_victims(state, workload, victims, len(spots), until, late)
-    found = Nomination(priority, spots, nominations.wants_of(needs), leaving, quota.charges, until, why)
+    found = Nomination(priority, spots, nominations.wants_of(needs), going, quota.charges, until, why)
     found.in_place_of, found.leaving = [pod.key for pod in late], quota.handed
     found.anew = quota.short or len(spots) < sum(need.required for need in needs if spots)
     nominations.begin_nomination(state, workload.key, found, began=-math.inf)  # who knows which victim hung then
