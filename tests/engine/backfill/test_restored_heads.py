@@ -95,6 +95,73 @@ def test_of_two_heads_the_one_that_was_kept_for_first_goes_first_after_a_restart
     assert not runs(world, "older")
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
+def test_others_go_first_after_a_restart_whom_a_head_let_go_first_that_was_kept_for_in_vain(alone):
+    world = reserved(reservationSeconds=60)
+    job(world, "ever", 6)
+    world.run()
+    if alone:
+        world.pod("head-0", gpus=5, queue="queue")
+    else:
+        job(world, "head", 5)
+    world.now += 1
+    job(world, "small", 2)
+    world.until(62)
+    ends(world, "small")
+    world.restart()
+    job(world, "another", 2)
+    world.until(2)
+    assert runs(world, "another")
+    ends(world, "another")
+    world.until(60)
+    assert list(world.engine.state.backfill_reservations.of) == ["cq"]
+    job(world, "late", 2)
+    world.run()
+    assert not runs(world, "late")
+
+
+def test_who_comes_after_a_head_that_was_kept_for_in_vain_keeps_its_promise_after_a_restart():
+    world = reserved(16, nodes=2, reservationSeconds=60)
+    job(world, "ever", 6)
+    job(world, "hundred", 6, 1000)
+    world.run()
+    job(world, "head", 5, pods=2)
+    job(world, "next", 7)
+    world.until(62)
+    before = kept(world)
+    assert before["cq"][0] == "next"
+    world.restart()
+    world.until(2)
+    assert kept(world) == before
+
+
+def test_no_head_is_promised_what_victims_leave_for_somebody_else():
+    """A single pod that is being deleted does not tell for whom; what it leaves is charged for him all the same."""
+    world = World()
+    world.hold_evictions = True
+    world.flavor()
+    world.queue("cq", 4, cohort="c", backfill="Reserved", preemption={"reclaimWithinCohort": "Any"})
+    world.queue("guest", 2, cohort="c", local="guest")
+    for number in range(3):
+        world.node(f"n{number}", gpus=2)
+    world.pod("ever", gpus=2, queue="queue")
+    for number in range(2):
+        world.pod(f"guest-{number}", gpus=2, queue="guest")
+    world.run()
+    world.pod("mine", gpus=2, queue="queue")
+    world.run()
+    assert world.reason("Pod", "mine") == "WaitingForVictims"
+    world.now += 1
+    world.pod("head", gpus=2, queue="queue")
+    world.run()
+    before = world.engine.state.backfill_reservations.of["cq"]
+    world.restart()
+    world.until(2)
+    after = world.engine.state.backfill_reservations.of["cq"]
+    assert before.workload == after.workload == ("Pod", "default", "head")
+    assert before.starts_at is after.starts_at is None
+
+
 def kept(world: World) -> dict[str, tuple[str, str]]:
     """For whom each queue keeps something, and when that starts as it was told."""
     of = world.engine.state.backfill_reservations.of

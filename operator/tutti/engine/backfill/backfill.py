@@ -27,7 +27,7 @@ from typing import Final
 
 from tutti.engine.admission import quota_holdback, throttling
 from tutti.engine.backfill import BackfillState, overdue_heads
-from tutti.engine.backfill.promise_texts import PASSES, ToldPromise, promise_of
+from tutti.engine.backfill.promise_texts import PASSES, ToldPromise, left_to_others, promise_of
 from tutti.engine.backfill.start_time import StartEstimate, estimate_start, fits_before, still_fits
 from tutti.engine.lifecycle import limits
 from tutti.engine.lifecycle.phases import explain
@@ -213,8 +213,14 @@ def heads_to_try(
 
 
 def explain_reservations(state: BackfillState) -> list[Workload]:
-    """Have heads told what is kept for them; returns those for whom that is news."""
+    """Have heads told what is kept for them, or that nothing is for a while; returns those for whom that is news."""
     news = []
+    for key, (_, end) in state.backfill_reservations.pauses.items():
+        left = state.workloads.get(key) if end > 0 else None
+        before = None if left is None else left.explanation
+        if left is not None and before is not None:
+            explain(left, left_to_others(before, end))
+            news += [left] if left.explanation is not before else []
     for reservation in state.backfill_reservations.of.values():
         workload = state.workloads.get(reservation.workload)
         if workload is None:

@@ -18,8 +18,9 @@ It is one queue's turn in a cohort tree at a time, whose first has waited longes
 those who came before. Others do not take it out for having smaller shares, or it would come and go; those whose quota
 it borrows may, and then it has no other turn for a while.
 
-Since when a workload waits is told by its object, so that a restart makes nobody wait anew; what is owed, and who is
-not taken out, is memory, and a restart forgives it.
+Since when a workload waits is told by its object, and whose turn it was by its pods, so that a restart makes nobody
+wait anew, and has nobody taken out who was not before. How much is owed is memory: after a restart a queue whose first
+has had its turn, and runs, owes from then on.
 """
 
 from __future__ import annotations
@@ -92,6 +93,16 @@ def begin_debt(state: BackfillState, queue: str, workload: Workload) -> None:
     quota_usage.describe_holder(state, workload)
     state.share_debts.of[queue] = ShareDebt(0.0, state.now)
     state.share_debts.stale = True
+
+
+def restore_debts(state: BackfillState) -> None:
+    """Have queues owe again, from now on, whose firsts have had their turns before a restart and run."""
+    if not may_be_overdue(state):
+        return
+    for workload in state.workloads.values():
+        if workload.out_of_turn and workload.cluster_queue:
+            state.share_debts.of.setdefault(workload.cluster_queue, ShareDebt(0.0, state.now))
+            state.share_debts.stale = True
 
 
 TURNS = "following whose turn is overdue"

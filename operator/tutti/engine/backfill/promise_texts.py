@@ -30,6 +30,8 @@ _KEPT = "kept for it"
 _SINCE = "keptSince"
 _STARTS = re.compile(r"it (?:starts|gets its quota) at (\S+) at the latest")
 _UNTIL = re.compile(rf"{_KEPT} until (\S+)")
+_LEFT = re.compile(r"others go first until (\S+),")
+_LEFT_UNTIL = "othersUntil"
 
 
 class ToldPromise(NamedTuple):
@@ -41,6 +43,7 @@ class ToldPromise(NamedTuple):
         since: Since when, Unix seconds; None where that was not told.
         starts_at: When it starts at the latest; None where it was not told.
         until: Until when it is kept; None where it was not told.
+        left_until: Until when others go first, since it was kept for in vain; None where it was not told.
     """
 
     passed: bool = False
@@ -48,6 +51,7 @@ class ToldPromise(NamedTuple):
     since: float | None = None
     starts_at: float | None = None
     until: float | None = None
+    left_until: float | None = None
 
 
 def promise_of(
@@ -72,11 +76,26 @@ def promise_of(
     return Explanation(why.gate, why.reason, followed_by(why.message, text), details)
 
 
+def left_to_others(why: Explanation, until: float) -> Explanation:
+    """Return what a head is told for which nothing is kept for a while; nothing new where it was told so already."""
+    if _LEFT_UNTIL in why.details or (why.gate, why.reason) not in PASSES:
+        return why
+    text = f"others go first until {timestamp(until)}, since what was kept was of no use"
+    return Explanation(
+        why.gate, why.reason, followed_by(why.message, text), {**why.details, _LEFT_UNTIL: timestamp(until)}
+    )
+
+
+def begins_to_keep(message: str, told: str) -> bool:
+    """Whether a message tells that something is kept, or that others go first for a while, where nothing told so."""
+    return (_KEPT in message and _KEPT not in told) or bool(_LEFT.search(message) and not _LEFT.search(told))
+
+
 def told_promise(told: ToldBefore) -> ToldPromise:
     """Return what a workload was told is kept for it."""
     since = told.time(_SINCE)
     if told.reason not in _PASSED:
         return ToldPromise()
     if since is None and _KEPT not in told.message:
-        return ToldPromise(passed=True)
+        return ToldPromise(passed=True, left_until=told.time_in(_LEFT))
     return ToldPromise(True, True, since, told.time_in(_STARTS), told.time_in(_UNTIL))

@@ -2,8 +2,9 @@
 
 Else who is tried before a head, of another queue perhaps, could take what it was promised. A head is the first of its
 line that was told that it lacks what others may pass it by for. What its status says beside that is kept to: since when
-something is kept for it, and until when or when it starts. Where, and of which quota, is found anew in the order in
-which they were first kept for, so that no head is put off by one that came after it.
+something is kept for it, and until when or when it starts; or until when others go first, because it was kept for in
+vain. Where, and of which quota, is found anew in the order in which they were first kept for, so that no head is put
+off by one that came after it.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ def restore_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey],
     state.backfill_reservations.restored = True
     if not backfill.may_keep(state):
         return
+    overdue_heads.restore_debts(state)
     heads: dict[str, ToldHead] = {}
     for workload in state.workloads.values():
         entry = entry_of(workload.key) if workload.phase is Phase.WAITING else None
         if entry is None or entry.queue is None or workload.held_since is not None:
             continue
         told = told_promise(told_before(state, workload))
+        if told.left_until is not None and told.left_until > state.now:
+            state.backfill_reservations.pauses[workload.key] = (1, told.left_until)
+            continue
         if not (told.kept or (entry.queue.reserves and told.passed)):
             continue
         before, line = heads.get(entry.queue.name), entry.equivalence.line

@@ -209,7 +209,30 @@ def _given_back(state: BackfillState, head: str, at: float, *, sooner: bool = Fa
     total = state.backfill_reservations.releases.given(state.ledger, head, at, sooner=sooner)
     columns = state.cluster.pod_columns
     leaving = columns.leaving & (columns.row >= 0) & ((columns.until >= at) if sooner else (columns.until > at))
-    return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
+    return _both(total, _counted(state, np.flatnonzero(leaving)))
+
+
+def _counted(state: BackfillState, slots: Slots) -> dict[str, Usage]:
+    """Return what pods in some slots use of each queue, without what of it is counted for whom they leave for."""
+    theirs: dict[tuple[str, str], Usage] = {}
+    for record in state.cluster.pod_columns.at(slots):
+        member = state.members.get(record.key)
+        if member is not None and member.charge is not None:
+            add_to(theirs.setdefault((member.charge.queue, member.charge.holder), {}), member.charge.usage)
+    total: dict[str, Usage] = {}
+    for (queue, holder), usage in theirs.items():
+        counted = state.ledger.held_by(holder)
+        add_to(total.setdefault(queue, {}), {what: min(n, counted.get(what, 0)) for what, n in usage.items()})
+    return total
+
+
+def _in_use(state: BackfillState, head: str) -> dict[str, Usage]:
+    """Return all that is used in the tree of the head of a queue: nothing is when everybody has ended.
+
+    That is also what is held for those who have no nodes yet, while others leave for them or checks are asked.
+    """
+    node = state.ledger.tree.queues.get(head)
+    return {} if node is None else {leaf.name: dict(leaf.usage) for leaf in node.root().leaves()}
 
 
 def _both(one: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
@@ -240,6 +263,8 @@ def _search(
         if step and len(order.times):
             given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
         given = _both(given, charges.only(gone[late]).total())
+        if step == order.steps > len(order.times):
+            given = _in_use(state, head)
         allowed = _throttles_then(throttles, then.limits, counted, gone, beside)
         with state.ledger.other_quotas(then.quotas), allowed:
             return _had(state, entry, beside, slots[gone], given)

@@ -24,6 +24,7 @@ from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.admission import usage_history
 from tutti.engine.admission.patience import begin_waiting
+from tutti.engine.backfill.promise_texts import begins_to_keep
 from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
@@ -184,7 +185,9 @@ def _put_off(state: StatusState, workload: Workload, why: Explanation) -> None:
 
 
 def _is_news(state: StatusState, reason: str, message: str, told: Reported) -> bool:
-    return reason != told[0] or (message != told[1] and state.now >= told[2] + REFRESH_SECONDS)
+    if reason != told[0] or message == told[1]:
+        return reason != told[0]
+    return state.now >= told[2] + REFRESH_SECONDS or begins_to_keep(message, told[1])  # which a restart has to find
 
 
 def report_status(state: StatusState, workload: Workload, place: statuses.PositionReport | None = None) -> None:
