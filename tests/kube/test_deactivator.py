@@ -56,3 +56,14 @@ async def test_nothing_is_sent_without_the_lease(serve):
     with pytest.raises(LeadershipLost):
         await deactivator(server, fence=lost).deactivate(WANTED)
     assert server.calls == []
+
+
+async def test_nothing_is_sent_where_the_server_says_that_another_leads(serve):
+    async def confirm():
+        raise LeadershipLost("taken")
+
+    server = await serve(lambda _: None)
+    one = Deactivator(server.client, OUR_RESOURCES["Workload"], fence=unfenced, confirm=confirm)
+    with pytest.raises(LeadershipLost):
+        await one.deactivate(WANTED)
+    assert server.calls == []

@@ -162,6 +162,17 @@ async def test_nothing_is_written_without_the_lease(serve, stored):
     assert stored.writes == 0
 
 
+async def test_nothing_is_written_where_the_server_says_that_another_leads(serve, stored):
+    async def confirm():
+        raise LeadershipLost("taken")
+
+    server = await serve(stored.handle)
+    one = OwnerWriter(server.client, KindTable(), fence=unfenced, confirm=confirm)
+    with pytest.raises(LeadershipLost):
+        await one.write(start(stored.kind))
+    assert stored.writes == 0
+
+
 # ---- TrainJob, whose templates stand in its runtime
 
 TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob", "v1alpha1", "trainjobs", "ml", "train", "u")

@@ -146,8 +146,8 @@ class Dispatch:
             answered=self._bound,
         )
         self._evictor = Evictor(client, fence=fence, confirm=confirm)
-        self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
-        self._owners = OwnerWriter(client, kinds, fence=fence)
+        self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence, confirm=confirm)
+        self._owners = OwnerWriter(client, kinds, fence=fence, confirm=confirm)
         self._annotator = PodAnnotator(client, fence=fence)
         self._pod_groups = PodGroupWriter(client, OUR_RESOURCES["PodGroup"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)

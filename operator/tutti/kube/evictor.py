@@ -179,10 +179,11 @@ class _Answer(msgspec.Struct):
 class Deactivator:
     """Writes `spec.active: false`; repeating it is safe, for the uid is a precondition and the value is the same."""
 
-    def __init__(self, client: Client, resource: APIResource, *, fence: Fence) -> None:
+    def __init__(self, client: Client, resource: APIResource, *, fence: Fence, confirm: Confirm = unconfirmed) -> None:
         self._client = client
         self._resource = resource
         self._fence = fence
+        self._confirm = confirm
 
     async def deactivate(self, wanted: Deactivate) -> Deactivated:
         """Set one object inactive.
@@ -202,7 +203,13 @@ class Deactivator:
         async def attempt() -> bytes:
             """Write once."""
             return await self._client.write(
-                PriorityLevel.EVICT, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+                PriorityLevel.EVICT,
+                "PATCH",
+                path,
+                body=body,
+                fence=self._fence,
+                confirm=self._confirm,
+                content_type=MERGE_PATCH,
             )
 
         try:

@@ -3,8 +3,8 @@
 Before a write: the fence is asked, and refuses. While it is under way: the fence has said how long nobody else can act,
 and neither client nor server work on it any longer than that, so a write of one leader is over before the next begins.
 Both go by a clock, which stands still as well where a hypervisor has stopped the whole machine. Whom the next leader
-would have taken out only that one knows, and nothing refuses an eviction: so for that the server is asked, right before
-it is sent, who holds the lease.
+would have taken out only that one knows, and nothing refuses an eviction: so before that, and before an object is set
+inactive, started or suspended, the server is asked who holds the lease.
 Where it is late all the same: it has no effect on what it was not meant for. A binding of a pod that has a node, and
 whatever names the uid of an object that is no more, are refused by the server anyway; a status of ours records the
 lease and its generation, and the rule in its schema refuses what was written under an earlier generation than it has.

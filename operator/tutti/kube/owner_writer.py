@@ -29,7 +29,7 @@ from tutti.engine.records.decisions import StartOwner, SuspendOwner
 from tutti.engine.records.observations import OwnerWritten
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Confirm, Fence, unconfirmed
 from tutti.kube.fetching import fetch_object
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import APIResource
@@ -49,12 +49,14 @@ class OwnerWriter:
         client: Sends.
         kinds: What is known of kinds.
         fence: Asked before each write.
+        confirm: Asks the server before each who leads: to suspend an object ends its pods.
     """
 
-    def __init__(self, client: Client, kinds: KindTable, *, fence: Fence) -> None:
+    def __init__(self, client: Client, kinds: KindTable, *, fence: Fence, confirm: Confirm = unconfirmed) -> None:
         self._client = client
         self._kinds = kinds
         self._fence = fence
+        self._confirm = confirm
 
     async def write(self, wanted: StartOwner | SuspendOwner) -> OwnerWritten:
         """Start or suspend one object; one that is so already, or is gone, is left as it is.
@@ -144,10 +146,20 @@ class OwnerWriter:
 
     async def _patch(self, path: str, patch: dict[str, Any]) -> None:
         body = msgspec.json.encode(patch)
-        level, fence = PriorityLevel.EVICT, self._fence
-        await retrying(
-            lambda: self._client.write(level, "PATCH", path, body=body, fence=fence, content_type=MERGE_PATCH)
-        )
+
+        async def attempt() -> bytes:
+            """Write once."""
+            return await self._client.write(
+                PriorityLevel.EVICT,
+                "PATCH",
+                path,
+                body=body,
+                fence=self._fence,
+                confirm=self._confirm,
+                content_type=MERGE_PATCH,
+            )
+
+        await retrying(attempt)
 
 
 def _is_suspended(raw: dict[str, Any], kind: FrameworkKind) -> bool:
