@@ -118,6 +118,20 @@ def test_what_a_process_wrote_whose_clock_was_ahead_gives_no_more_time_than_from
     assert world.where() == {}
 
 
+def test_what_a_process_wrote_whose_clock_was_ahead_puts_nobody_off_for_longer_than_its_backoff(world):
+    world.now += 86400.0
+    policy = {"backoffBaseSeconds": 10, "backoffMaxSeconds": 15}
+    world.workload("w", {"name": "main", "count": 2}, queueName="queue", readyTimeoutSeconds=30, requeue=policy)
+    create(world)
+    world.until(30)
+    assert conditions(world)["Requeued"] == ("False", "PodsReadyTimeout")
+    world.now -= 86400.0
+    world.restart()
+    create(world)
+    world.until(19)
+    assert len(world.where()) == 2
+
+
 def test_one_that_is_set_active_again_starts_counting_anew(world):
     running(world, readyTimeoutSeconds=30, requeue={"limit": 0})
     world.finish("w-0", phase="Failed")

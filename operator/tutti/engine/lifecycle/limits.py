@@ -9,6 +9,7 @@ keeps room for members yet to be made, when the first of the others have.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from tutti.api.kinds import Workload as WorkloadObject
@@ -20,7 +21,7 @@ from tutti.engine.records.explanation import SET_INACTIVE, DeactivationCause, Ev
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.workloads import ADMITTED, GangStyle, Phase, Workload
-from tutti.quota.ordering import backoff_seconds
+from tutti.quota.ordering import SPREAD, backoff_seconds
 
 _BINDING: Final = Phase.BINDING
 _SCHEDULED: Final = Phase.SCHEDULED
@@ -87,8 +88,9 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
         state.ending.pop(workload.key, None)
     _note_expected(state, workload)
     if not _counts_time(workload):
-        if workload.not_before:
-            state.timers.add(workload)  # it may have been found so
+        if workload.not_before:  # it may have been found so, and another clock may have said so
+            workload.not_before = min(workload.not_before, state.now + _longest_backoff(state, workload))
+            state.timers.add(workload)
         if workload.ask_at > state.now:
             state.set_alarm(workload, workload.ask_at)
         return
@@ -102,6 +104,15 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
     for end in (_execution_ends(workload), _readiness_ends(workload)):
         if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
             state.set_alarm(workload, end)
+
+
+def _longest_backoff(state: LifecycleState, workload: Workload) -> float:
+    """Return for how many seconds a workload may be put off at most; what checks ask for has a bound of its own."""
+    by_check = workload.evicted is not None and workload.evicted.reason == EvictionReason.ADMISSION_CHECK
+    if by_check or workload.checks or workload.provisioning:
+        return math.inf
+    most = max(state.configuration.backoff.max_seconds, workload.requeue.backoff_max_seconds)
+    return most * (1 + SPREAD)
 
 
 def _note_expected(state: LifecycleState, workload: Workload) -> None:
