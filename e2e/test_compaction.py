@@ -26,6 +26,8 @@ OBJECTS = 250
 PAGE = 100
 SOON = 60
 CONFIG_MAPS = APIResource("", "v1", "configmaps")
+OURS = {"e2e.example.com/thing": "yes"}
+"""A label of those of the story: a controller makes another in each namespace."""
 
 
 class Read(msgspec.Struct):
@@ -75,7 +77,7 @@ def ask(storage: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def body(name: str, text: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "data": {"is": text}}
+    return {"metadata": {"name": name, "labels": OURS}, "data": {"is": text}}
 
 
 class Things:
@@ -130,7 +132,7 @@ def test_an_informer_ends_with_what_there_is(story: Story, server: Server, *, st
             async with Client(await Credentials.load(kubeconfig)) as wire:
                 informer = Informer(
                     wire, CONFIG_MAPS, view=Read, deliver=seen.deliver, namespace=story.namespace, page_size=PAGE,
-                    streams=streams,
+                    label_selector=",".join(f"{name}={value}" for name, value in OURS.items()), streams=streams,
                 )  # fmt: skip
                 running = asyncio.create_task(informer.run())
                 try:
