@@ -13,7 +13,7 @@ from e2e.harness.story import Story
 from e2e.harness.two_servers import TwoServers, two_servers
 
 GANGS, MEMBERS = 30, 8
-BEHIND = 0.5
+BEHIND = 0.2
 """Seconds by which a server sees later what happens."""
 SILENT = 90
 """Seconds within which a watch that tells nothing is opened anew."""
