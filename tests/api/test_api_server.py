@@ -437,4 +437,12 @@ def test_nobody_writes_another_as_the_user_of_his_work_but_who_may_act_for_him(p
         assert "cannot be changed" in refused.stderr
     assert policed.kubectl("annotate", TENANT, "pod/of-tenant", "mine=1").returncode == 0
     assert policed.kubectl("create", "-f", "-", given=other).returncode == 0  # an administrator may impersonate anybody
+    account = (
+        "system:serviceaccount:default:made-up"  # whoever may edit makes these and acts as them: they are one user
+    )
+    for verb, what in (("create", "serviceaccounts"), ("impersonate", "serviceaccounts")):
+        said = policed.kubectl("auth", "can-i", verb, what, TENANT, "--namespace=default")
+        assert said.stdout.strip() == "yes", said.stderr
+    given = a_pod("of-account", annotations={USER: account})
+    assert "must be your own name" in policed.kubectl("create", TENANT, "-f", "-", given=given).stderr
     policed.kubectl("delete", "-f", str(USERS))

@@ -20,6 +20,9 @@ USER, GROUP, LOCAL_QUEUE = "user", "group", "queue"
 EVERYBODY_ELSE = "*"
 """Whoever no other limit of the queue names."""
 
+SERVICE_ACCOUNT, SERVICE_ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts:"
+"""How the API server's names of service accounts begin, and of the group of all of one namespace."""
+
 WORKLOADS = "workloads"
 """What a limit on the number of workloads is said to be short of."""
 
@@ -27,6 +30,11 @@ WORKLOADS = "workloads"
 def holder_named(kind: str, name: str) -> str:
     """Return how a user, group or LocalQueue is known among holders."""
     return f"{kind}/{name}"
+
+
+def service_account_namespace(user: str) -> str:
+    """Return the namespace of a service account; "" of any other user."""
+    return user.removeprefix(SERVICE_ACCOUNT).partition(":")[0] if user.startswith(SERVICE_ACCOUNT) else ""
 
 
 def holder_title(holder: str) -> tuple[str, str]:

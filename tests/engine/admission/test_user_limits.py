@@ -147,6 +147,41 @@ def test_the_limit_that_names_a_user_counts_instead_of_that_for_everybody_else()
     assert (held(world, "anna"), held(world, "bert")) == ((6, 6), (4, 4))
 
 
+def test_service_accounts_of_a_namespace_are_one_user_however_many_somebody_makes():
+    """Whoever edits a namespace makes service accounts there and may act as each: each had a limit of its own."""
+    world = world_of(LIMIT_4)
+    for number in range(8):
+        pod(world, f"p{number}", f"system:serviceaccount:mine:made-{number}")
+    pod(world, "other", "system:serviceaccount:theirs:default")
+    world.run()
+    assert len(world.where("p")) == 4
+    assert world.where("other")
+    assert held(world, "system:serviceaccounts:mine") == (4, 4)
+    assert "user system:serviceaccounts:mine may have 4" in world.why("Pod", "p7").message
+    world.restart()
+    world.run()
+    assert held(world, "system:serviceaccounts:mine") == (4, 4)
+    assert world.replay().differences == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_service_account_that_a_limit_names_has_that_by_itself(late: bool):
+    named = "system:serviceaccount:ci:nightly"
+    limits = [{"users": [named], "resources": {GPU: 8}}, LIMIT_4]
+    world = world_of(*([LIMIT_4] if late else limits))
+    for number in range(9):
+        pod(world, f"n{number}", named)
+    pod(world, "other", "system:serviceaccount:ci:default", gpus=4)
+    world.run()
+    if late:
+        world.queue("team", 16, userLimits=limits)
+        world.run()
+    assert (len(world.where("n")), len(world.where("other"))) == (8, 1)
+    assert held(world, named) == (8, 8)
+    assert held(world, "system:serviceaccounts:ci") == (4, 1)
+    assert world.replay().differences == []
+
+
 def test_in_a_strict_queue_who_waits_for_his_limit_is_in_nobodys_way():
     world = world_of(LIMIT_4, queueingStrategy="StrictFIFO")
     pod(world, "a0", "anna", gpus=4)

@@ -24,7 +24,14 @@ from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import Holders
 from tutti.quota.learned_speeds import LearnedSpeed, learned_speed
 from tutti.quota.run_times import Expected, RunHistory, history_of, kind_of
-from tutti.quota.user_limits import GROUP, LOCAL_QUEUE, USER, holder_named
+from tutti.quota.user_limits import (
+    GROUP,
+    LOCAL_QUEUE,
+    SERVICE_ACCOUNTS,
+    USER,
+    holder_named,
+    service_account_namespace,
+)
 
 
 def holders_of(state: AdmissionState, workload: Workload) -> Holders:
@@ -32,7 +39,19 @@ def holders_of(state: AdmissionState, workload: Workload) -> Holders:
     if state.configuration.users is None:
         return (holder_named(LOCAL_QUEUE, f"{workload.key[1]}/{workload.queue}"),)
     groups = state.groups_of_users.get(workload.user, ())
-    return (holder_named(USER, workload.user), *(holder_named(GROUP, one) for one in groups))
+    return (holder_named(USER, _counted_as(state, workload)), *(holder_named(GROUP, one) for one in groups))
+
+
+def _counted_as(state: AdmissionState, workload: Workload) -> str:
+    """Return as which user a workload counts: the service accounts of a namespace as one, but for those a limit names.
+
+    Whoever edits a namespace makes there as many as he likes, and may act as each of them.
+    """
+    namespace = service_account_namespace(workload.user)
+    queue = state.catalog.queues.get(state.leads_to(workload.key[1], workload.queue)) if namespace else None
+    if not namespace or (queue is not None and holder_named(USER, workload.user) in queue.user_limits.of):
+        return workload.user
+    return f"{SERVICE_ACCOUNTS}{namespace}"
 
 
 def name_holders(state: AdmissionState, workload: Workload) -> None:
