@@ -311,7 +311,8 @@ def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     found, before = seen.found, state.owner_graph.known(seen.found.uid)
     members = state.owner_graph.put(found)
     follow_held(state, found)
-    follow_held_below(state, found)
+    if before != found:
+        follow_held_below(state, found)
     _file_again(state, members)
     if before is None or before.ended != found.ended:
         state.touch_followers(found.namespace, found.name)
