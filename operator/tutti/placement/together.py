@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,16 +80,55 @@ def place_together(
     return shortfalls[0] if shortfalls else _out_of_reach(nodes, asks, claims[0], profile)
 
 
+def fit_together(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+) -> list[Rows] | None:
+    """Do as `place_together`, for who asks about many cases and would not read why in one of them they do not fit."""
+    if any(ask.pod_class.features & Feature.CLAIMS for ask in asks):
+        found = place_together(nodes, transaction, asks, profile)
+        return None if isinstance(found, Diagnosis) else found
+    placed = _attempt(nodes, transaction, asks, profile)
+    return None if isinstance(placed, _Misfit) else placed
+
+
 def _out_of_reach(nodes: NodeColumns, asks: Sequence[Ask], claim: OpenClaim, profile: Profile) -> Diagnosis:
     """Say that pods which fit by themselves do not fit where one volume is supposed to be used."""
     index = claim.users[0]
     return Diagnosis(index, diagnose(nodes, asks[index], profile))
 
 
+class _Misfit(NamedTuple):
+    """That asks do not fit together.
+
+    Attributes:
+        first: The first that found no room, or of those that have to be near one another the first.
+        order: In which they were placed.
+        tried: How many other arrangements were looked at.
+    """
+
+    first: int
+    order: Sequence[int] = ()
+    tried: int = 0
+
+
 def _place_together(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
 ) -> list[Rows] | Diagnosis:
     """Place asks as things are."""
+    found = _attempt(nodes, transaction, asks, profile)
+    if not isinstance(found, _Misfit):
+        return found
+    if len(asks) == 1 and not _has_arrangements(asks[0]):
+        return Diagnosis(0, diagnose(nodes, asks[0], profile))
+    required = [replace(ask, extra=0) for ask in asks]
+    if any(ask.topology for ask in asks):
+        return _colocation_diagnosis(nodes, required, found.first, profile)
+    return _diagnosis(nodes, transaction, required, found.order, profile, found.tried)
+
+
+def _attempt(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+) -> list[Rows] | _Misfit:
     if is_planned(asks, profile):
         required = [replace(ask, extra=0) for ask in asks]
         order = hardest_first(nodes, required)
@@ -97,7 +137,7 @@ def _place_together(
             return _with_extras(nodes, transaction, asks, planned, order, profile)
     if len(asks) == 1 and not _has_arrangements(asks[0]):
         rows = place_ask(nodes, transaction, asks[0], profile)
-        return Diagnosis(0, diagnose(nodes, asks[0], profile)) if rows is None else [rows]
+        return _Misfit(0) if rows is None else [rows]
     required = [replace(ask, extra=0) for ask in asks]
     hardest = hardest_first(nodes, required)
     order = [index for index in hardest if required[index].required]
@@ -106,7 +146,7 @@ def _place_together(
         if isinstance(topology, int):
             found = DomainSearch(nodes, transaction, required, profile).run()
             if found is None:
-                return _colocation_diagnosis(nodes, required, topology, profile)
+                return _Misfit(topology)
             topology = found
         return _with_extras(nodes, transaction, asks, topology, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
@@ -114,7 +154,7 @@ def _place_together(
         search = ArrangementSearch(nodes, transaction, required, profile)
         found = search.run(order, placed)
         if found is None:
-            return _diagnosis(nodes, transaction, required, order, profile, search.tried)
+            return _Misfit(placed, order, search.tried)
         placed = found
     return _with_extras(nodes, transaction, asks, placed, hardest, profile)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -49,7 +49,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import has_inter_pod_constraints
 from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
 from tutti.placement.preemption.victims import choose_victims
-from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.together import fit_together
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import NOBODY
 from tutti.quota.preemption import PreemptionRules
@@ -154,6 +154,10 @@ def preempt_by_quota(
     return Preemption(lacks_nodes=lacks_nodes)
 
 
+MOST_PLACED: Final = 2048
+"""How many asks are placed to find out, candidate by candidate, who must go; a gang has one for each unlike member."""
+
+
 @dataclass(slots=True)
 class _Trial:
     """Tries where the preemptor's pods would go if some holders were gone."""
@@ -183,8 +187,7 @@ class _Trial:
             cluster.transaction() as transaction,
         ):
             nominated_room.take_covered(self.state, transaction, slots)
-            found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
-        return None if isinstance(found, Diagnosis) else found
+            return fit_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
 
     def in_the_way(self, candidates: Iterable[AdmittedWorkload]) -> list[str]:
         """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
@@ -297,7 +300,8 @@ def _victims(
 
     In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
     before there are nodes, where others might leave by the same right that make room together. Trying one after the
-    other until there is a place comes last: it looks for nodes as often as there are candidates.
+    other until there is a place comes last: it looks for nodes as often as there are candidates, but at most so often
+    that `MOST_PLACED` asks are placed. Nobody leaves where that is not enough: who it is would rest on chance.
 
     Args:
         rules: By which they are chosen.
@@ -306,9 +310,12 @@ def _victims(
         trial: Where the pods would go.
         by_quota: Whom the rules take in their order if only quota counts; at least one.
     """
+    tries, most = 0, max(1, MOST_PLACED // max(1, len(trial.lacking.asks)))
 
     def placed() -> bool:
-        return trial.rows(snapshot.missing()) is not None
+        nonlocal tries
+        tries += 1
+        return tries <= most and trial.rows(snapshot.missing()) is not None
 
     apart = frozenset(trial.apart)
     if trial.rows([*snapshot.missing(), *(victim.holder for victim in by_quota)]) is not None:
@@ -319,7 +326,8 @@ def _victims(
         return first <= {holder.name for holder in snapshot.missing()}
 
     found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
-    return found or rules.victims(snapshot, demand, placed, first=apart)
+    found = found or rules.victims(snapshot, demand, placed, first=apart)
+    return found if tries <= most else []
 
 
 def _is_held_back(snapshot: Snapshot, victims: Sequence[Victim], demand: Demand, held_back: HeldBack) -> bool:

@@ -41,7 +41,7 @@ from tutti.placement.preemption.units import NO_BAND, Numbers, SimulatedRemoval,
 from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage, VictimCost
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
-from tutti.placement.together import Diagnosis, in_order, place_together
+from tutti.placement.together import fit_together, in_order
 
 
 class ByTrial:
@@ -137,15 +137,15 @@ class ByTrial:
                 found = self._place(transaction)
         finally:
             holders.held_fast = set()
-        if isinstance(found, Diagnosis | int):
+        if found is None or isinstance(found, int):
             return False
         self._rows = np.concatenate(found)
         return True
 
-    def _place(self, transaction: Transaction) -> list[Rows] | Diagnosis | int:
+    def _place(self, transaction: Transaction) -> list[Rows] | int | None:
         nodes = self._cluster.nodes
         if self._searching:
-            return place_together(nodes, transaction, self._asks, self._profile)
+            return fit_together(nodes, transaction, self._asks, self._profile)
         return in_order(nodes, transaction, self._asks, hardest_first(nodes, self._asks), self._profile)
 
     def _only(self, some: Numbers) -> Mask:

@@ -40,7 +40,7 @@ from tutti.placement.preemption.units import (
 )
 from tutti.placement.preemption.victim_cost import Budget, Coverage, VictimCost
 from tutti.placement.profile import Profile
-from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.together import fit_together
 from tutti.placement.topology.request import Together, TopologyPlacement
 from tutti.placement.topology.tree import domain_tree
 
@@ -215,8 +215,7 @@ def _placed(search: VictimSearch, asks: Sequence[Ask], gone: Mask, *, seen: bool
     """Return where a gang goes when some units are gone; None where it does not fit then."""
     cluster = search.cluster
     with SimulatedRemoval(cluster, search.units.pods(gone), seen=seen), cluster.transaction() as transaction:
-        rows = place_together(cluster.nodes, transaction, asks, search.profile)
-    return None if isinstance(rows, Diagnosis) else rows
+        return fit_together(cluster.nodes, transaction, asks, search.profile)
 
 
 def _result(search: VictimSearch, chosen: Mask, rows: list[Rows]) -> ChosenVictims:

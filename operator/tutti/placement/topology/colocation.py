@@ -17,7 +17,7 @@ search for an arrangement does: all ways together try about as many placements a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, permutations, product
@@ -29,7 +29,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.arrangement import ArrangementSearch, most_steps
 from tutti.placement.framework import Counts, Mask, Rows
-from tutti.placement.gang import Ask, feasible_capacity, hardest_first, place_ask
+from tutti.placement.gang import Ask, feasible_capacity, hardest_first, has_room_together, place_ask
 from tutti.placement.profile import Profile
 from tutti.placement.topology.assignment import MOST_TRIED, TopologyChoice, with_whole_slices, without_surplus
 from tutti.placement.topology.fill import domain_capacity, leaf_capacity
@@ -44,6 +44,9 @@ from tutti.placement.topology.request import (
 )
 from tutti.placement.topology.tree import DomainTree, domain_tree
 from tutti.placement.upper_bounds import upper_bound
+
+_MOST_PLACED = 512
+"""How many asks are placed in all domains together in which a set is tried, in each order; one is always tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +161,27 @@ class ColocatedSet:
             self.nodes, topology, lambda: feasible_capacity(self.nodes, self.transaction, self.asks[main], self.profile)
         )
         rooms = choice.rooms(choice.within, asked)
-        tried = 0
+        left = max(1, min(MOST_TRIED, _MOST_PLACED // len(self.asks)))
         for level in range(asked.level, max(asked.limit, 0) - 1, -1):
             units = rooms[level].slices
             able = np.flatnonzero(units >= asked.slices)
             samples = choice.tree.samples_of(level)
-            for domain in islice(able[np.argsort(units[able], kind="stable")].tolist(), MOST_TRIED - tried):
+            roomy = self._roomy(choice.tree, level, able[np.argsort(units[able], kind="stable")].tolist())
+            for domain in islice(roomy, left):
                 yield RequiredDomain(topology.levels, level, int(samples[domain]))
-                tried += 1
+                left -= 1
         if asked.limit < 0:
             yield None
+
+    def _roomy(self, tree: DomainTree, level: int, domains: Iterable[int]) -> Iterator[int]:
+        """Yield the domains of a level in which there is as much of each resource as all ask for together."""
+        known = np.flatnonzero(tree.leaf_of >= 0)
+        of = tree.above(tree.leaf_of[known], tree.lowest, level)
+        for domain in domains:
+            inside = np.zeros(len(tree.leaf_of), dtype=np.bool_)
+            inside[known[of == domain]] = True
+            if has_room_together(self.nodes, inside, self.asks, self.profile):
+                yield domain
 
     def _in(self, home: RequiredDomain | None) -> list[Rows] | None:
         """Place all in one domain, or anywhere."""
@@ -329,7 +343,7 @@ class DomainSearch:
             return None
         self.transaction.show()
         steps = most_steps(self.nodes)
-        most = max(1, steps // _STEPS_OF_A_WAY)
+        most = max(1, steps // max(_STEPS_OF_A_WAY, len(order)))
         ways = list(islice(product(*(list(islice(self._domains(group), most)) for group in groups)), most))
         for chosen in ways:
             held = list(self.asks)
