@@ -24,10 +24,12 @@ from tutti.engine.admission.attempt import Admitted
 from tutti.engine.admission.dry_runs import look
 from tutti.engine.admission.throttles_ahead import CountedPods, InForce, Loads, ThrottlesAhead, throttles_ahead
 from tutti.engine.backfill import BackfillState, throttle_shadow
+from tutti.engine.backfill.given_quota import Charges, both, given_back, in_use
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
 from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
+from tutti.quota.flavors import VIRTUAL
 from tutti.quota.tree import UNLIMITED, Usage, add_to
 from tutti.quota.windows import Quotas
 
@@ -114,7 +116,7 @@ def _fits_until(
 ) -> bool:
     """Whether a workload fits with what holds just before some time, without those who have gone by then."""
     gone = slots[_ends(state, slots) < at]
-    given = _given_back(state, entry.equivalence.line.name[0], at, sooner=True)
+    given = given_back(state, entry.equivalence.line.name[0], at, sooner=True)
     counted = None if ahead is None else CountedPods.of(state.throttles, state.cluster.pod_columns.at(gone))
     then = _throttles_then(ahead, held.limits, counted, np.ones(len(gone), dtype=np.bool_), beside)
     with state.ledger.other_quotas(held.quotas), then:
@@ -190,7 +192,7 @@ def quota_given(state: BackfillState, reservation: BackfillReservation) -> Usage
     before = {what: node.available(what) for what in reservation.usage}
     quotas = _quotas_at(state, reservation.queue, reservation.starts_at)
     with state.ledger.other_quotas(quotas), snapshot.trial():
-        for queue, usage in _given_back(state, reservation.queue, reservation.starts_at).items():
+        for queue, usage in given_back(state, reservation.queue, reservation.starts_at).items():
             snapshot.refund(queue, usage)
         least = 0 if quotas is None else -UNLIMITED
         return {what: max(least, node.available(what) - free) for what, free in before.items()}
@@ -199,48 +201,6 @@ def quota_given(state: BackfillState, reservation: BackfillReservation) -> Usage
 def _quotas_at(state: BackfillState, queue: str, at: float) -> Mapping[str, Quotas] | None:
     """Return the quotas that hold at some time in the tree of a queue, of those that are others than now."""
     return next((step.quotas for step in reversed(state.quota_steps(queue)) if step.at <= at), None)
-
-
-def _given_back(state: BackfillState, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
-    """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that.
-
-    Those are whole workloads by their ends, and pods of others that are being deleted already.
-    """
-    total = state.backfill_reservations.releases.given(state.ledger, head, at, sooner=sooner)
-    columns = state.cluster.pod_columns
-    leaving = columns.leaving & (columns.row >= 0) & ((columns.until >= at) if sooner else (columns.until > at))
-    return _both(total, _counted(state, np.flatnonzero(leaving)))
-
-
-def _counted(state: BackfillState, slots: Slots) -> dict[str, Usage]:
-    """Return what pods in some slots use of each queue, without what of it is counted for whom they leave for."""
-    theirs: dict[tuple[str, str], Usage] = {}
-    for record in state.cluster.pod_columns.at(slots):
-        member = state.members.get(record.key)
-        if member is not None and member.charge is not None:
-            add_to(theirs.setdefault((member.charge.queue, member.charge.holder), {}), member.charge.usage)
-    total: dict[str, Usage] = {}
-    for (queue, holder), usage in theirs.items():
-        counted = state.ledger.held_by(holder)
-        add_to(total.setdefault(queue, {}), {what: min(n, counted.get(what, 0)) for what, n in usage.items()})
-    return total
-
-
-def _in_use(state: BackfillState, head: str) -> dict[str, Usage]:
-    """Return all that is used in the tree of the head of a queue: nothing is when everybody has ended.
-
-    That is also what is held for those who have no nodes yet, while others leave for them or checks are asked.
-    """
-    node = state.ledger.tree.queues.get(head)
-    return {} if node is None else {leaf.name: dict(leaf.usage) for leaf in node.root().leaves()}
-
-
-def _both(one: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Return what is used of some queues and of others together."""
-    total = {queue: dict(usage) for queue, usage in one.items()}
-    for queue, usage in other.items():
-        add_to(total.setdefault(queue, {}), usage)
-    return total
 
 
 def _search(
@@ -255,16 +215,16 @@ def _search(
     ahead = _turns(state, head, throttles)
     order = departures(_ends(state, slots), row, part, state.now, [one.at for one in ahead])
     late = order.step > len(order.times)
-    charges = _Charges.of(state, slots[late])
+    charges = Charges.of(state, slots[late])
     counted = None if throttles is None else CountedPods.of(state.throttles, columns.at(slots))
 
     def look_at(step: int, then: _Turn) -> Admitted | None:
         gone, given = order.step <= step, dict[str, Usage]()
         if step and len(order.times):
-            given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
-        given = _both(given, charges.only(gone[late]).total())
+            given = given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
+        given = both(given, charges.only(gone[late]).total())
         if step == order.steps > len(order.times):
-            given = _in_use(state, head)
+            given = in_use(state, head)
         allowed = _throttles_then(throttles, then.limits, counted, gone, beside)
         with state.ledger.other_quotas(then.quotas), allowed:
             return _had(state, entry, beside, slots[gone], given)
@@ -311,53 +271,6 @@ def _estimate(state: BackfillState, order: Departures, step: int, found: Admitte
     return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage, throttled)
 
 
-@dataclass(frozen=True, slots=True)
-class _Charges:
-    """What some pods use of quota.
-
-    Attributes:
-        code: int64[m], the index of what each pod uses, -1 where it uses nothing.
-        charges: What they use of which queue, each once.
-    """
-
-    code: NDArray[np.int64]
-    charges: list[tuple[str, Usage]]
-
-    @classmethod
-    def of(cls, state: BackfillState, slots: Slots) -> _Charges:
-        """Read them off the pods in some slots, none of them free."""
-        members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
-        charges: list[tuple[str, Usage]] = []
-        found = []
-        for record in state.cluster.pod_columns.at(slots):
-            member = members.get(record.key)
-            charge = None if member is None else member.charge
-            if charge is None:
-                found.append(-1)
-                continue
-            code = codes.get(id(charge))  # the pods of a need share their charge
-            if code is None:
-                code = codes[id(charge)] = known.setdefault((charge.queue, *charge.usage.items()), len(known))
-                if code == len(charges):
-                    charges.append((charge.queue, charge.usage))
-            found.append(code)
-        return cls(np.array(found, dtype=np.int64), charges)
-
-    def only(self, those: NDArray[np.bool_]) -> _Charges:
-        """Return those of some of the pods: bool[m]."""
-        return _Charges(self.code[those], self.charges)
-
-    def total(self) -> dict[str, Usage]:
-        """Return what is used in all of which queues."""
-        counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges))
-        out: dict[str, Usage] = {}
-        for (queue, usage), count in zip(self.charges, counts.tolist(), strict=True):
-            mine = out.setdefault(queue, {})
-            if count:
-                add_to(mine, usage, count)
-        return out
-
-
 def _had(
     state: BackfillState,
     entry: QueueEntry,
@@ -377,8 +290,24 @@ def _had(
         for one in beside:
             kept.withhold(*_there(state, one))
             snapshot.charge(one.queue, one.usage)
-        found = look(state, entry)
+        found = look(state, entry) if _may_have_quota(state, entry) else None
     return found if isinstance(found, Admitted) else None
+
+
+def _may_have_quota(state: BackfillState, entry: QueueEntry) -> bool:
+    """Whether quota may do, as it is: else a look would ask of everybody in the tree whether he could be taken out."""
+    queue, required = entry.queue, [need for need in entry.needs if need.required]
+    node = None if queue is None else state.ledger.tree.queues.get(queue.name)
+    if queue is None or node is None or len(required) != 1:
+        return True
+    (need,) = required
+    wanted = {name: n * need.required for name, n in need.pod_class.charged.items() if n and name != VIRTUAL}
+    for group in queue.groups:
+        asked = {name: amount for name, amount in wanted.items() if name in group.covered}
+        free = ([node.available((flavor, name)) - amount for name, amount in asked.items()] for flavor in group.flavors)
+        if asked and not any(min(left) >= 0 for left in free):
+            return False
+    return True
 
 
 def _there(state: BackfillState, reservation: BackfillReservation) -> Room:
