@@ -20,7 +20,20 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, company, decide, devices, numa, preemption, reclaim, shards, signals, topology, wake
+from bench import (
+    admissions,
+    company,
+    decide,
+    devices,
+    numa,
+    preemption,
+    reclaim,
+    shards,
+    signals,
+    topology,
+    wake,
+    wake_devices,
+)
 from tutti.cli.run import GC_THRESHOLDS
 
 OUT = Path("build/bench-core.json")
@@ -258,6 +271,27 @@ MEASURES: dict[str, Measure] = {
         "the same, where none of them may be on a node with another",
         "ms",
         lambda: wake.separate_shapes(1000),
+        10,
+        slow=True,
+    ),
+    "wake_near1000_ms": Measure(
+        "the same, where each must be in a zone with one of its kind",
+        "ms",
+        lambda: wake.near_shapes(1000),
+        10,
+        slow=True,
+    ),
+    "wake_spread1000_ms": Measure(
+        "the same, where they are spread strictly over zones",
+        "ms",
+        lambda: wake.spread_shapes(1000),
+        10,
+        slow=True,
+    ),
+    "wake_devices1000_ms": Measure(
+        "a turn after one pod has ended and its claim was freed, 1,000 unlike pods wait that claim devices",
+        "ms",
+        lambda: wake_devices.claiming_devices(1000),
         10,
         slow=True,
     ),

@@ -205,7 +205,7 @@ def preempt(nodes: int, size: int, *, per_pod: int = 1) -> float:
         cluster.device_users.put(slice_of(name))
         for j in range(0, GPUS, per_pod):
             number = i * GPUS + j
-            cluster.device_users.put(_held(f"p{number}", name, range(j, j + per_pod)))
+            cluster.device_users.put(held(f"p{number}", name, range(j, j + per_pod)))
             cluster.put_pod(pod(f"p{number}", node=name, priority=number * 7919 % 5), keep=False)
     found = []
     for rank in range(size):
@@ -223,7 +223,8 @@ def preempt(nodes: int, size: int, *, per_pod: int = 1) -> float:
     return took
 
 
-def _held(name: str, node: str, devices: range) -> ResourceClaim:
+def held(name: str, node: str, devices: range) -> ResourceClaim:
+    """The claim of a pod that has some of the devices of a node."""
     results: list[dict[str, Any]] = [
         {"request": "r", "driver": DRIVER, "pool": node, "device": f"gpu-{at}"} for at in devices
     ]

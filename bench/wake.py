@@ -28,6 +28,7 @@ from tutti.api.core import (
     PodSpec,
     PodStatus,
     ResourceRequirements,
+    TopologySpreadConstraint,
     Volume,
 )
 from tutti.api.selectors import LabelSelectorRequirement
@@ -55,7 +56,10 @@ NODES = 500
 CORES = 8
 TURNS = 7
 MILLICORES = 1000 * CORES
+ZONE = "topology.kubernetes.io/zone"
+ZONES = 10
 FAIR = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
+_OF_A_QUEUE = LabelSelector(match_expressions=[LabelSelectorRequirement(QUEUE, "Exists")])
 
 
 def shapes(count: int) -> float:
@@ -86,9 +90,25 @@ def claiming_shapes(count: int) -> float:
 
 def separate_shapes(count: int) -> float:
     """Milliseconds of the same where none of them may be on a node with another."""
-    apart = PodAffinityTerm(HOST, LabelSelector(match_expressions=[LabelSelectorRequirement(QUEUE, "Exists")]))
+    apart = PodAffinityTerm(HOST, _OF_A_QUEUE)
     affinity = Affinity(pod_anti_affinity=PodAffinity([apart]))
     engine, running = _full(queues=1, waiting=count, quota=10**6, wants=PodSpec(affinity=affinity))
+    return _turns(engine, running)
+
+
+def near_shapes(count: int) -> float:
+    """Milliseconds of the same where each of them must be in a zone, one of ten, with one of its kind."""
+    together = PodAffinityTerm(ZONE, _OF_A_QUEUE)
+    affinity = Affinity(pod_affinity=PodAffinity([together]))
+    engine, running = _full(queues=1, waiting=count, quota=10**6, wants=PodSpec(affinity=affinity))
+    return _turns(engine, running)
+
+
+def spread_shapes(count: int) -> float:
+    """Milliseconds of the same where they are spread strictly over these zones."""
+    evenly = TopologySpreadConstraint(ZONE, 1, "DoNotSchedule", _OF_A_QUEUE)
+    wants = PodSpec(topology_spread_constraints=[evenly])
+    engine, running = _full(queues=1, waiting=count, quota=10**6, wants=wants)
     return _turns(engine, running)
 
 
@@ -215,8 +235,8 @@ def _full(
     """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back.
 
     Where nodes have more cores than that pod asks for, only quota is all used. Of those that wait, who asks for least
-    asks for `spread` millicores less than one that runs. They mount and keep away from what
-    `wants` says.
+    asks for `spread` millicores less than one that runs. They mount what `wants` says, keep away from what it says, and
+    so on.
     """
     engine = _engine(queues, quota, configuration, cores, preemption=preemption, backfill=backfill)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
@@ -234,7 +254,9 @@ def _full(
         _bind_volume(engine, volume.name)
     for i in range(waiting):
         pod = _pod(f"waits-{i}", i % queues, MILLICORES - i * spread // waiting)
-        engine.observe(PodSeen(replace(pod, spec=replace(pod.spec, volumes=wants.volumes, affinity=wants.affinity))))
+        engine.observe(
+            PodSeen(replace(pod, spec=replace(wants, scheduler_name="tutti", containers=pod.spec.containers)))
+        )
     engine.decide(NOW + 1)
     return engine, running
 
@@ -266,7 +288,8 @@ def _engine(
     offered: dict[str, str | int | float] = {"cpu": str(cores), "memory": "512Gi", "pods": "110"}
     for i in range(NODES):
         name = f"n{i:05d}"
-        engine.observe(NodeSeen(Node(ObjectMeta(name=name, labels={HOST: name}), status=NodeStatus(offered, offered))))
+        labels = {HOST: name, ZONE: f"zone-{i % ZONES}"}
+        engine.observe(NodeSeen(Node(ObjectMeta(name=name, labels=labels), status=NodeStatus(offered, offered))))
     see(engine, "ResourceFlavor", "default", {})
     if not quota:
         see(engine, "Cohort", "all", {"resourceGroups": [_group(total)]})

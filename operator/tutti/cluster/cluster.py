@@ -81,7 +81,9 @@ class Cluster:
             self.nodes.volumes, self._classing, self.classes, helped=self._helped, storage_changed=self._storage_changed
         )
         devices = self.nodes.devices
-        self.device_users = PodsByDevice(devices, self._classing, self.classes, self.pods, helped=self._helped)
+        self.device_users = PodsByDevice(
+            devices, self._classing, self.classes, self.pods, helped=self._helped, freed=self._devices_freed
+        )
         self.held = HeldRoom(self.nodes, self._occupants, self.device_users, self)
 
     def put_node(self, node: Node) -> list[PodRecord]:
@@ -112,7 +114,7 @@ class Cluster:
                 self._charge(row, record, 1)
                 self.pod_columns.put(record, row)
             self.freed += 1
-        elif version != self.nodes.version or self._grew(row, before):
+        elif version != self.nodes.version or self._grew(row, before) or self._leaves_to_devices(row, before):
             self.freed += 1
         if untold:
             self.unreadable[name] = untold[0]
@@ -233,7 +235,7 @@ class Cluster:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
             self.watch_labels(selector_keys(found.selector), lasting=False)
-            self.note_neighbour()
+            self.note_neighbour(())
 
     def watch_labels(self, keys: Iterable[str], *, lasting: bool = True) -> None:
         """Note that a selector reads these label keys, and class those who wait by them from now on.
@@ -246,7 +248,7 @@ class Cluster:
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
         if self.nodes.namespaces.drop_selecting(kind, namespace, name):
-            self.note_neighbour()
+            self.note_neighbour(())
 
     def put_storage(self, seen: StorageObject) -> list[PodKey]:
         """Add or change a storage object; returns the pods whose volumes it concerns."""
@@ -300,7 +302,7 @@ class Cluster:
             self.device_users.pledge(pods)
             self._cards.pledge(pods)
         self.follower.seen_all(alike)
-        self.note_neighbour()
+        self.note_neighbour(rows)
 
     def forget(self, record: PodRecord) -> None:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
@@ -351,7 +353,7 @@ class Cluster:
             return
         row = self.nodes.rows.get(record.place)
         if row is not None:
-            self.note_neighbour()
+            self.note_neighbour((row,))
             if not same:
                 self.note_exposed((record.place,))  # it may have kept others off there
         if alike and stays and self._signatures.rename(pod_signature, labels):
@@ -398,10 +400,26 @@ class Cluster:
         self.freed += 1
         self.exits.note(self.nodes.rows[name] for name in names if name in self.nodes.rows)
 
-    def note_neighbour(self) -> None:
-        """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
-        if self.classes.minding:
-            self.note_exposed(())  # for nobody else there is more room anywhere
+    def note_neighbour(self, rows: Iterable[int]) -> None:
+        """Note that somebody came to nodes, or is seen otherwise there, where a pod may wait for just that."""
+        if self.classes.minding:  # for nobody else there is more room anywhere
+            self.freed += 1
+            self.exits.note((), company=rows)
+
+    def note_nominated(self, names: Iterable[str]) -> None:
+        """Note that somebody is to come to nodes when others have left: who is spread counts him there already."""
+        self.exits.note_company(self.nodes.rows[name] for name in names if name in self.nodes.rows)
+
+    def note_unheld(self, names: Sequence[str]) -> None:
+        """Note that room on some nodes is not held any more, of devices either, for somebody who was to come there."""
+        self.note_exposed(names)
+        self._devices_freed(names)
+        self.note_nominated(names)
+
+    def _devices_freed(self, nodes: Iterable[str] | None) -> None:
+        """Note on which nodes devices may be free by now, None: on any."""
+        known = self.nodes.rows
+        self.exits.note_devices(None if nodes is None else [known[name] for name in nodes if name in known])
 
     def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
         self._uncharge(record)
@@ -448,7 +466,7 @@ class Cluster:
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, 1)
-            self.note_neighbour()
+            self.note_neighbour((row,))
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
@@ -472,6 +490,11 @@ class Cluster:
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)
         return offered
+
+    def _leaves_to_devices(self, row: int, before: NDArray[np.int64]) -> bool:
+        """Whether a node offers something no more that devices might stand in for."""
+        gone = (before > 0) & (self.nodes.allocatable[row, : len(before)] == 0)
+        return self.classes.wanting_devices and bool(gone.any())
 
     def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
         now = self.nodes.allocatable[row]

@@ -117,6 +117,11 @@ class DeviceHolders:
         one = self._returning.get(key)
         return one is not None and one.claim == claim
 
+    def returning(self, key: ClaimKey) -> Sequence[HeldDevice]:
+        """Return the devices that are being taken off a claim."""
+        one = self._returning.get(key)
+        return () if one is None else one.allotment.held
+
     def returned(self, key: ClaimKey) -> bool:
         """Let devices go that were being taken off a claim; returns whether there are any."""
         one = self._returning.pop(key, None)

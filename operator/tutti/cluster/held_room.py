@@ -6,7 +6,7 @@ with its node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from tutti.cluster.classes import PodClass
@@ -27,8 +27,8 @@ class RoomOwner(Protocol):
     def assume(self, record: PodRecord, row: int) -> None:
         """Note that room taken on this row is this pod's."""
 
-    def note_neighbour(self) -> None:
-        """Note that somebody is on a node from now on where a pod may wait for just that."""
+    def note_neighbour(self, rows: Iterable[int]) -> None:
+        """Note that somebody is on nodes from now on where a pod may wait for just that."""
 
 
 class HeldRoom:
@@ -44,7 +44,7 @@ class HeldRoom:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         nodes, name = self._nodes, self._nodes.names[row]
         nodes.label_index.add(pod_class.pod_signature, row)
-        self._owner.note_neighbour()
+        self._owner.note_neighbour((row,))
         nodes.numa.touch(name)
         hold = self._occupants.hold(name, pod_class)
         self._device_users.hold(hold, pod_class.signature)

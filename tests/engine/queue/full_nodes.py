@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.world import World
+from tutti.engine.records.decisions import Bind, Evict
 
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 RECLAIM = {"preemption": {"reclaimWithinCohort": "Any"}}
@@ -26,3 +27,20 @@ def tried(world: World) -> int:
     before = world.engine._queue.evaluated
     world.run()
     return world.engine._queue.evaluated - before
+
+
+def nobody_could_start(world: World) -> None:
+    """Look at everybody anew, which any change of a flavor does: nobody starts by that, and nobody leaves for others."""
+    world.flavor(f"unheard-of-{len(world.objects)}")
+    again = world.run(300)
+    assert [(type(one).__name__, one.name) for one in again if isinstance(one, (Bind, Evict))] == []
+
+
+def tidy_claims(world: World) -> None:
+    """Do as the claim controller: who is gone or done uses no claim, and with the last its devices are free."""
+    there = {pod.metadata.uid for pod in world.pods.values() if pod.status.phase not in ("Succeeded", "Failed")}
+    there |= {raw["metadata"]["uid"] for raw in world.gang_objects.values()}
+    for (kind, name), claim in list(world.devices.objects.items()):
+        users = claim.status.reserved_for if kind == "ResourceClaim" else ()
+        if users and not any(one.uid in there for one in users):
+            world.devices.free(name)

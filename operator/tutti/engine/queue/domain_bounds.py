@@ -1,34 +1,78 @@
-"""Whom a pod that leaves a node may help, by where it may help them.
+"""Whom it may help that a pod leaves a node or comes to one, or that devices are free, by where it may help them.
 
-Most who wait find more room on that node alone. Who must not be near some pods (required anti-affinity) may find a
-place wherever the labels that his terms go by are the same as there: it may have been what kept him off. So there are
-room bounds for all who go by the same labels, which are asked about as many nodes (`room_bounds.py`).
+| who | may find a place by now |
+|---|---|
+| asks for room alone | on the node that was left |
+| must not be near some pods | wherever the labels of his terms are the same as there: it may have kept him off |
+| must be near some pods | wherever these are the same as where a pod has come, or is seen otherwise |
+| the same, and means himself | on any node, as long as there is none of them: then he needs nobody |
+| is spread strictly | in the domain that was left; and on any node, where one has come: it may fill the emptiest |
+| claims devices | on the nodes that can use what is free; on any, where drivers offer others |
+
+There is no room on any other node that was not there before. So there are room bounds for all who mind the same, which
+are asked about these nodes (`room_bounds.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
-from tutti.cluster.classes import PodClass
+from tutti.api.core import TopologySpreadConstraint
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Exits
+from tutti.cluster.signatures import PodTerm
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.gained_room import TakesOut
 from tutti.engine.queue.room_bounds import RoomBounds
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
+from tutti.placement.plugins.inter_pod_affinity import is_first, means_itself
+from tutti.placement.plugins.spread_constraints import HARD
 
-Domains = tuple[str, ...]
-"""The labels of nodes that a workload's terms go by, sorted; none: only the node itself matters."""
+Terms = tuple[PodTerm, ...]
 
-_MOST_DOMAINS: Final = 8
-"""So many sets of labels are told apart; who goes by another is tried whenever there may be more room."""
+_MOST_MINDED: Final = 16
+"""So much that workloads mind is told apart; who minds something else is tried whenever there may be more room."""
 
 
-def separation_keys(classes: Iterable[PodClass]) -> Domains:
-    """Return by which labels of nodes some pods keep away from others."""
-    return tuple(sorted({term.topology_key for one in classes for term in one.inter_pod.anti_affinity}))
+class Minds(NamedTuple):
+    """What a workload minds beside what the node itself has.
+
+    Attributes:
+        apart: The labels by which some of its pods keep away from others or are spread strictly, sorted.
+        near: Those by which some must be near others.
+        spreads: Whether some are spread strictly.
+        devices: Whether some claim devices.
+    """
+
+    apart: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    spreads: bool = False
+    devices: bool = False
+
+    @classmethod
+    def of(cls, classes: Collection[PodClass]) -> Minds:
+        """Return what a workload minds that has pods of some classes."""
+        spread = {one.topology_key for pod_class in classes for one in _strict(pod_class)}
+        apart = {term.topology_key for one in classes for term in one.inter_pod.anti_affinity}
+        near = {term.topology_key for one in classes for term in one.inter_pod.affinity}
+        devices = any(one.features & Feature.DEVICES for one in classes)
+        return cls(tuple(sorted(apart | spread)), tuple(sorted(near)), bool(spread), devices)
+
+    def rows(self, gained: Exits) -> dict[int, None]:
+        """Return the rows of the nodes on which something is free by now that such a workload may want."""
+        return gained.rows | gained.devices if self.devices else gained.rows
+
+    def others(self, nodes: NodeColumns, gained: Exits) -> Collection[int] | None:
+        """Return the rows of the nodes that may take it by now for what they have left already; None: any."""
+        if (self.spreads and gained.company) or (self.devices and gained.all_devices):
+            return None
+        alike = nodes.rows_alike(gained.rows, self.apart) if self.apart else {}
+        if self.near:
+            alike |= nodes.rows_alike(gained.company, self.near)
+        return alike.keys() - gained.rows.keys()
 
 
 class DomainBounds:
@@ -39,7 +83,8 @@ class DomainBounds:
 
     def clear(self) -> None:
         """Forget all classes."""
-        self._bounds: dict[Domains, RoomBounds] = {(): RoomBounds()}
+        self._bounds: dict[Minds, RoomBounds] = {Minds(): RoomBounds()}
+        self._first: dict[EquivalenceClass, list[Terms]] = {}
         self._fitting: tuple[list[frozenset[EquivalenceClass]], frozenset[EquivalenceClass]] = [], frozenset()
 
     def __bool__(self) -> bool:
@@ -55,19 +100,23 @@ class DomainBounds:
             takes: Whom it may take out.
 
         Returns:
-            Whether that is known now; others go by too many other labels already where not.
+            Whether that is known now; others mind too much else already where not.
         """
-        domains = separation_keys(classes)
+        minds = Minds.of(classes)
         self.drop(equals)
-        if domains not in self._bounds:
-            if len(self._bounds) > _MOST_DOMAINS:
+        if minds not in self._bounds:
+            if len(self._bounds) > _MOST_MINDED:
                 return False
-            self._bounds[domains] = RoomBounds()
-        self._bounds[domains].put(nodes, equals, classes, takes)
+            self._bounds[minds] = RoomBounds()
+        self._bounds[minds].put(nodes, equals, classes, takes)
+        first = [one.inter_pod.affinity for one in classes if one.inter_pod.affinity and means_itself(nodes, one)]
+        if first:
+            self._first[equals] = first
         return True
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
+        self._first.pop(equals, None)
         for bounds in self._bounds.values():
             bounds.drop(equals)
 
@@ -79,16 +128,32 @@ class DomainBounds:
     def helped(
         self, state: QueueState, gained: Exits, *, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
-        """Return who may find room now, as `RoomBounds.helped` does of those who go by the same labels."""
+        """Return who may find room now, as `RoomBounds.helped` does of those who mind the same."""
         self._leave_out_empty()
+        nodes = state.cluster.nodes
         fitting: list[EquivalenceClass] = []
         others: list[EquivalenceClass] = []
-        for domains, bounds in self._bounds.items():
-            rows = state.cluster.nodes.rows_alike(gained.rows, domains)
-            found = bounds.helped(state, gained._replace(rows=rows), anew=anew)
+        for minds, bounds in self._bounds.items():
+            rows, more = minds.rows(gained), minds.others(nodes, gained)
+            found = bounds.helped(state, rows, more, storage=gained.storage, anew=anew)
             fitting += found[0]
             others += found[1]
+            if minds.near:
+                others += bounds.elsewhere(state, self._needing_nobody(nodes, bounds.classes()))
         return fitting, others
+
+    def _needing_nobody(self, nodes: NodeColumns, classes: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
+        """Return who of some classes wants only such as himself near, of whom there are none now."""
+        none_there: dict[Terms, bool] = {}
+        found = []
+        for equals in classes:
+            for terms in self._first.get(equals, ()):
+                if terms not in none_there:
+                    none_there[terms] = is_first(nodes, terms)
+                if none_there[terms]:
+                    found.append(equals)
+                    break
+        return found
 
     def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
         """Return those of some trees who may take out workloads of other queues."""
@@ -112,6 +177,13 @@ class DomainBounds:
         return chain.from_iterable(bounds.classes() for bounds in self._bounds.values())
 
     def _leave_out_empty(self) -> None:
-        """Let go of labels by which nobody goes any more."""
-        for domains in [one for one, bounds in self._bounds.items() if one and not bounds]:
-            del self._bounds[domains]
+        """Let go of what nobody minds any more."""
+        for minds in [one for one, bounds in self._bounds.items() if one != Minds() and not bounds]:
+            del self._bounds[minds]
+        for equals in [one for one in self._first if not one.size]:
+            del self._first[equals]
+
+
+def _strict(pod_class: PodClass) -> Iterator[TopologySpreadConstraint]:
+    """Yield the constraints by which pods of a class must be spread."""
+    return (one for one in pod_class.spec.topology_spread_constraints if one.when_unsatisfiable == HARD)

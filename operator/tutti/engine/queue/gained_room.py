@@ -87,6 +87,10 @@ class GainedRoom:
         self._counts = np.zeros(0, dtype=np.int64)
         self._anew: dict[int, None] = {}
 
+    def taking(self) -> list[int]:
+        """Return the numbers of those preemptors who may take out anybody there, or what is kept for others."""
+        return list(self._left)
+
     def compare_anew(self, pod: int) -> None:
         """Note that a pod asks for something else than before, or that there is another one by that number."""
         self._anew[pod] = None
@@ -274,3 +278,17 @@ def _count(asks: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.int64
         some = left[start : start + step]
         found += ((asks[:, None, :] <= some) | (asks[:, None, :] == 0)).all(axis=2).sum(axis=1)
     return found
+
+
+def fits_on_any(asks: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[pods]: whether each fits on one of some nodes at least.
+
+    Args:
+        asks: int64[pods, resources], what each asks for.
+        left: int64[nodes, resources], what each node has left.
+    """
+    most = left.max(axis=0, initial=0)
+    fits: NDArray[np.bool_] = ((asks <= most) | (asks == 0)).all(axis=1)
+    some = np.flatnonzero(fits)
+    fits[some] = _count(asks[some], left) > 0
+    return fits

@@ -2,7 +2,8 @@
 
 Where a pod has left a node and nothing else has changed, somebody who found no place before can find one now only if
 one of the pods fits on such a node by what is free there: every other node has as little room as before. That holds for
-classes whose pods are placed by what their own node has (`_OWN_NODE`), and that hold nothing themselves.
+classes whose pods are placed by what their own node has (`_OWN_NODE`), and that hold nothing themselves. Who minds
+something else is asked about the nodes where that may be otherwise, too (`domain_bounds.py`).
 
 It holds for those who may take out others, too, with what these have on such a node: whoever has come to another node
 since took there what was free, and that was not enough. So do pods of lower priority, and workloads of the same queue
@@ -25,13 +26,13 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import longer, wider
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Exits
 from tutti.engine.preemption import by_priority
 from tutti.engine.preemption.lower_priority import is_anybody_below
 from tutti.engine.preemption.nominated_room import would_borrow
 from tutti.engine.queue import QueueState
+from tutti.engine.queue.device_bounds import DeviceBounds, has_devices, is_looked_at
 from tutti.engine.queue.equivalence import holds_something
-from tutti.engine.queue.gained_room import EqualPreemptors, GainedRoom, TakesOut
+from tutti.engine.queue.gained_room import NOBODY_BELOW, EqualPreemptors, GainedRoom, TakesOut, fits_on_any
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Phase
@@ -52,17 +53,20 @@ _OWN_NODE: Final = (
 )
 """What a pod may ask for and still be refused by a node for what is on that node alone."""
 
+_BOUNDED: Final = _OWN_NODE | Feature.CLAIMS | Feature.POD_AFFINITY | Feature.SPREAD | Feature.DEVICES
+
+
+_MOST_FURTHER: Final = 64
+"""So many nodes are compared with those who wait beside those on which something is free by now."""
+
 
 def is_bounded(pod_class: PodClass) -> bool:
-    """Whether a node refuses such pods for nothing but what the node itself has, is and holds, or where volumes are.
+    """Whether it is told why a node might take such pods by now that refused them.
 
-    Pods in the same domain count as if they were on the node where terms keep such pods away from them
-    (`domain_bounds.py`). A claim that one pod of the cluster may use depends on what pods anywhere have, and so does
-    whoever must be near others.
+    That is what the node itself has, is and holds, where volumes are, what devices are free, and who is near
+    (`domain_bounds.py`). A claim that one pod of the cluster may use depends on what pods anywhere have.
     """
-    if pod_class.volumes.once or pod_class.inter_pod.affinity:
-        return False
-    return not pod_class.features & ~(_OWN_NODE | Feature.CLAIMS | Feature.POD_AFFINITY)
+    return not (pod_class.volumes.once or pod_class.features & ~_BOUNDED)
 
 
 def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut | None:
@@ -100,13 +104,23 @@ def bound_of(state: QueueState, entry: QueueEntry, why: Explanation) -> TakesOut
 
 
 def each_fits(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
-    """Whether pods of each class fit on some node by what is free there; where not, quota alone helps nobody."""
+    """Whether each class fits on some node by what is free there, of devices too; where not, no quota helps it."""
     for pod_class in classes:
-        vector = nodes.resource_index.vector(pod_class.requests)
+        vector = _asked_of_a_node(nodes, pod_class)
         asked = np.flatnonzero(vector)
-        if not (nodes.allocatable[:, asked] - nodes.requested[:, asked] >= vector[asked]).all(axis=1).any():
+        fits = (nodes.allocatable[:, asked] - nodes.requested[:, asked] >= vector[asked]).all(axis=1)
+        if fits.any() and is_looked_at(pod_class):
+            fits &= has_devices(nodes, pod_class.devices)[0]
+        if not fits.any():
             return False
     return True
+
+
+def _asked_of_a_node(nodes: NodeColumns, pod_class: PodClass) -> NDArray[np.int64]:
+    """Return int64[resources]: what a pod asks of its node, but for what devices may stand in for."""
+    extended = {one.resource for one in pod_class.devices.extended}
+    requests = pod_class.requests
+    return nodes.resource_index.vector({key: requests[key] for key in requests if key not in extended})
 
 
 class RoomBounds:
@@ -123,6 +137,7 @@ class RoomBounds:
         self._asks = np.zeros((16, 1), dtype=np.int64, order="F")
         self._takes: dict[EquivalenceClass, TakesOut] = {}
         self._claiming: dict[EquivalenceClass, None] = {}
+        self._devices = DeviceBounds()
         self._preemptors: dict[TakesOut, EqualPreemptors] = {}
         self._numbers = np.full(16, -1, dtype=np.int64)
         self._last_number = 0
@@ -149,7 +164,7 @@ class RoomBounds:
             self._claiming[equals] = None
         rows = self._rows[equals] = []
         for pod_class in classes:
-            vector = nodes.resource_index.vector(pod_class.requests)
+            vector = _asked_of_a_node(nodes, pod_class)
             row = self._free.pop() if self._free else len(self._of)
             self._make_room(row, len(vector))
             if row == len(self._of):
@@ -158,6 +173,7 @@ class RoomBounds:
             self._asks[row] = 0
             self._asks[row, : len(vector)] = vector
             self._gained.compare_anew(row)
+            self._devices.put(row, pod_class)
             rows.append(row)
 
     def drop(self, equals: EquivalenceClass) -> None:
@@ -173,6 +189,7 @@ class RoomBounds:
             self._of[row] = None
             self._asks[row], self._numbers[row] = np.iinfo(np.int64).max, -1  # fits nowhere
             self._gained.compare_anew(row)
+            self._devices.drop(row)
             self._free.append(row)
 
     def join(self, entry: QueueEntry) -> None:
@@ -186,25 +203,71 @@ class RoomBounds:
             self._gained = GainedRoom(self._gained.rows)  # he may take out others there
 
     def helped(
-        self, state: QueueState, gained: Exits, *, anew: bool
+        self, state: QueueState, gained: Collection[int], more: Collection[int] | None, *, storage: bool, anew: bool
     ) -> tuple[list[EquivalenceClass], list[EquivalenceClass]]:
         """Return who may find room now: as long as it is there, and others, by their queues' policies or their volumes.
 
         Args:
             state: As it is.
-            gained: What pods that have left since this was asked last have made free.
+            gained: The rows of the nodes on which something is free that was not when this was asked last.
+            more: Those of others that may take them by now for what they have left already, None: any.
+            storage: Whether any node may take volumes by now that it did not take before.
             anew: Whether those rows are of no use any more that were told before.
         """
         self._leave_out_gone()
         if not self._rows:
             return [], []
-        rows = np.fromiter(gained.rows, dtype=np.intp, count=len(gained.rows))
+        rows = np.fromiter(gained, dtype=np.intp, count=len(gained))
+        is_more = more is None or bool(more)
+        further = self._roomy(state, more) if is_more else rows[:0]
+        if 0 < len(further) <= _MOST_FURTHER:
+            rows = np.union1d(rows, further)
         self._gained = GainedRoom(rows if anew else np.union1d(self._gained.rows, rows))
         self._as_of = None
         reaching = self._reaching(state)
-        if gained.storage:
+        if len(further) > _MOST_FURTHER:
+            reaching |= self._numbers[: len(reaching)] >= 0
+        elif is_more:
+            reaching |= np.isin(self._numbers[: len(reaching)], self._takers(state))
+        if storage:
             reaching[[row for equals in self._claiming for row in self._rows[equals]]] = True
         return self._classes_of(self._look(state) & ~reaching), self._classes_of(reaching)
+
+    def elsewhere(self, state: QueueState, among: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
+        """Return who of some classes may find room on other nodes than those that this was asked about last."""
+        pods = np.array([row for one in among for row in self._rows[one]], dtype=np.int64)
+        if not len(pods):
+            return []
+        free = self._left_on(state, np.setdiff1d(self._roomy(state, None), self._gained.rows))
+        fits = fits_on_any(self._asks[pods, : free.shape[1]], free)
+        chosen = np.zeros(len(self._of), dtype=np.bool_)
+        chosen[pods[fits | np.isin(self._numbers[pods], self._takers(state))]] = True
+        return self._classes_of(chosen)
+
+    def _roomy(self, state: QueueState, among: Collection[int] | None) -> NDArray[np.intp]:
+        """Return which of some rows (None: of all) have as much left as each of those who wait asks for at least."""
+        count = len(state.cluster.nodes) if among is None else len(among)
+        rows = np.fromiter(range(count) if among is None else among, dtype=np.intp, count=count)
+        free = self._left_on(state, rows)
+        asks = self._asks[: len(self._of), : free.shape[1]]
+        least = asks[self._numbers[: len(self._of)] >= 0].min(axis=0)
+        roomy: NDArray[np.intp] = rows[((free >= least) | (least == 0)).all(axis=1)]
+        return roomy
+
+    def _left_on(self, state: QueueState, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return int64[rows, resources]: what is free on some rows of all that anybody here asks for."""
+        nodes, width = state.cluster.nodes, min(self._asks.shape[1], state.cluster.nodes.allocatable.shape[1])
+        return nodes.allocatable[rows, :width] - nodes.requested[rows, :width]
+
+    def _takers(self, state: QueueState) -> list[int]:
+        """Return the numbers of those who might take out anybody anywhere."""
+        is_kept = any(True for _ in state.cluster.held.all())
+        found = []
+        for takes, group in self._preemptors.items():
+            above = takes.above > NOBODY_BELOW and (is_kept or is_anybody_below(state, takes.above))
+            if above or takes.preemptor is not None:
+                found.append(group.number)
+        return found
 
     def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
         """Return those of some trees who may take out workloads of other queues."""
@@ -247,8 +310,15 @@ class RoomBounds:
     def _look(self, state: QueueState) -> NDArray[np.bool_]:
         """Return bool[rows]: whether the pod of each fits on one of the nodes that pods have left."""
         width = min(self._asks.shape[1], state.cluster.nodes.allocatable.shape[1])
-        count = len(self._of)
-        return self._gained.fits(state, self._asks[:count, :width], self._numbers[:count], self._preemptors)
+        count, nodes = len(self._of), state.cluster.nodes
+        numbers = self._numbers[:count]
+        fits = self._gained.fits(state, self._asks[:count, :width], numbers, self._preemptors)
+        if self._devices and fits.any():
+            nodes.follow_devices()
+            taking = self._takers(state) if nodes.devices.rows.commons() else self._gained.taking()
+            asking = np.flatnonzero(fits & ~np.isin(numbers, taking)).tolist()
+            fits[self._devices.lacking(nodes, asking, self._gained.rows)] = False
+        return fits
 
     def _group(self, takes: TakesOut) -> EqualPreemptors:
         """Return those who may take out the same, begun where nobody has yet."""

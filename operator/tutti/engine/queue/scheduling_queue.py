@@ -10,7 +10,9 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | the same | `ledger.changes.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
-| pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`domain_bounds.py`) |
+| pods left nodes, and no other room came to be | `cluster.exits` | of those, who may fit there (`domain_bounds.py`) |
+| pods came to nodes, or are seen otherwise there | `cluster.exits` | of those, who minds that and may fit by that |
+| devices are free, or others | `cluster.exits` | of those, who claims devices and may find them where he fits |
 | storage is otherwise, or a promised volume is free | `cluster.exits` | of those, who mounts volumes |
 | the same | `backfill.heads_to_try` | for whom room is kept, was until now, or will be |
 | the same, or quota was given back | `ledger.snapshot` | of those, who may take back what is lent to others |

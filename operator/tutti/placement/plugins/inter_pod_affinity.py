@@ -92,7 +92,7 @@ class AffinityState:
     def of(cls, pod_class: PodClass, nodes: NodeColumns) -> AffinityState:
         """Count who is where."""
         constraints = pod_class.inter_pod
-        own = all(means(term.query, pod_class, nodes) for term in constraints.affinity)
+        own = means_itself(nodes, pod_class)
         near = _count_near(nodes, constraints.affinity, step=int(own))
         apart = _count_apart(nodes, pod_class)
         existing = _count_existing(nodes, pod_class)
@@ -263,6 +263,16 @@ class InterPodAffinity:
         if not constraints.affinity and not constraints.anti_affinity and not with_terms:
             return None
         return AffinityState.of(pod_class, nodes)
+
+
+def is_first(nodes: NodeColumns, terms: Sequence[PodTerm]) -> bool:
+    """Whether nobody is anywhere that terms of affinity mean: then a pod that they mean needs nobody."""
+    return not any(one.counts.any() for one in _count_near(nodes, terms, step=0))
+
+
+def means_itself(nodes: NodeColumns, pod_class: PodClass) -> bool:
+    """Whether the affinity of a class means its own pods."""
+    return all(means(term.query, pod_class, nodes) for term in pod_class.inter_pod.affinity)
 
 
 def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> list[DomainCounts]:
