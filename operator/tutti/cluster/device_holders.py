@@ -214,6 +214,10 @@ class DeviceHolders:
             self._settle_claim(key)
         self._departing.append(_Departing(lifted, [id(one) for one in returning]))
 
+    def is_anything_departing(self) -> bool:
+        """Whether devices are on their way back from claims that nobody is left to use."""
+        return bool(self._returning) or any(self._is_departing(key) for key in self._left)
+
     def _is_departing(self, key: ClaimKey) -> bool:
         if self._devices.promises.of(key) is not None:
             return False

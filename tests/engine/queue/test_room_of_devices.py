@@ -155,6 +155,25 @@ def test_devices_of_victims_count_for_whom_these_leave():
     assert world.where("waits") == {"waits": "n0"}
 
 
+def test_who_hopes_for_devices_that_somebody_else_has_then_is_tried_where_others_would_leave():
+    world = nodes_of(2, devices=1)
+    claiming(world, "low", 1, priority=-5, selector={HOST: "n0"})
+    claiming(world, "ends", 1, priority=9, selector={HOST: "n1"})
+    world.run()
+    world.finish("ends")
+    world.run()
+    claiming(world, "first", 1, priority=9, selector={HOST: "n1"})
+    claiming(world, "waits", 1, priority=5)
+    world.run()
+    assert world.where("waits") == {}, "what is on its way back would do for it, too"
+    tidy(world)
+    world.run()
+    assert world.where("first") == {"first": "n1"}
+    tidy(world)
+    world.run()
+    assert world.where("waits") == {"waits": "n0"}
+
+
 def test_who_asks_for_a_resource_that_devices_stand_in_for_is_tried_when_these_are_free():
     world = nodes_of(2, extendedResourceName=RESOURCE)
     for name in ("has-0", "has-1"):

@@ -208,3 +208,28 @@ def test_who_came_to_borrow_is_taken_out_for_one_that_waits():
     world.run()
 
     assert [one.name for one in world.log if isinstance(one, Evict)] == ["borrows"]
+
+
+def test_room_that_was_held_for_whom_others_leave_is_told_of_when_he_starts_elsewhere():
+    world = World()
+    for name, gpus in (("a", 8), ("b", 12), ("c", 6)):
+        world.node(name, gpus=gpus)
+    for name in ("a", "c"):  # so that these are the last to be chosen
+        world.pod(f"busy-{name}", gpus=0, cpu="60", memory="400Gi", node=name, priority=9)
+    world.pod("low", gpus=6, node="c", priority=-5)
+    world.pod("ends", gpus=12, node="b", priority=9)
+    world.run()
+    world.hold_evictions = True
+    world.pod_group("large", 2)
+    for rank in range(2):
+        world.pod(f"large-{rank}", gpus=6, group="large", priority=5)
+    world.run()
+    assert world.reason("PodGroup", "large") == "WaitingForVictims"
+    world.pod("waits", gpus=8)
+    world.run()
+    assert world.where("waits") == {}, "what is free is held"
+    world.finish("ends")
+    world.delete("low")
+    world.run()
+    assert set(world.where("large").values()) == {"b"}
+    assert world.where("waits") == {"waits": "a"}

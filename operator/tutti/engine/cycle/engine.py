@@ -277,6 +277,7 @@ class Engine:
         if nomination is not None:
             state.nominations.needless.append(nomination)
             nominations.spare_victims(state)
+            nominations.leave_spots(state, nomination)
         self._bind(workload)
         if found.has_more:
             self._queue.place(state, workload)

@@ -71,6 +71,7 @@ def begin_nomination(
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes[spot.pod] = spot.node
+    state.cluster.note_nominated(spot.node for spot in nomination.spots)
     wanted: Usage = {}
     for charge, pods in nomination.charges:
         add_to(wanted, charge.usage, pods)
@@ -125,6 +126,18 @@ def end_nomination(state: PreemptionState, key: WorkloadKey) -> Nomination | Non
     state.ledger.take_back(nomination.handed)
     _count_anew(state, nomination)
     return nomination
+
+
+def leave_spots(state: PreemptionState, nomination: Nomination) -> None:
+    """Have others tried where room was held for one that has its place elsewhere now."""
+    pods = state.cluster.pods
+    left = [
+        one.node
+        for one in nomination.spots
+        if one.pod is None or (pod := pods.get(one.pod)) is None or pod.place != one.node
+    ]
+    if left:
+        state.cluster.note_unheld(left)
 
 
 def _count_anew(state: PreemptionState, nomination: Nomination) -> None:
@@ -284,6 +297,7 @@ def note_foreign_nomination(state: PreemptionState, pod: Pod) -> None:
         pod_class = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
         spot, labels = Spot(pod_class, node, key), pod.metadata.labels
         state.nominations.others[key] = ForeignNomination(pod.spec.priority or 0, spot, labels)
+        state.cluster.note_nominated((node,))
 
 
 def _class_foreign(state: PreemptionState) -> None:

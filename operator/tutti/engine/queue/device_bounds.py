@@ -6,7 +6,7 @@ long, or others could be taken out of the devices they have, nobody is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -38,36 +38,43 @@ class DeviceBounds:
     """What devices the pods ask for that somebody waits with, by the number of each pod."""
 
     def __init__(self) -> None:
+        self._alike: dict[int, tuple[DeviceNeeds, dict[int, None]]] = {}  # by the identity of what they ask for
         self._needs: dict[int, DeviceNeeds] = {}
 
     def put(self, pod: int, pod_class: PodClass) -> None:
         """Note what a pod of a class asks for."""
+        self.drop(pod)
         if is_looked_at(pod_class):
-            self._needs[pod] = pod_class.devices
-        else:
-            self._needs.pop(pod, None)
+            needs = self._needs[pod] = pod_class.devices
+            self._alike.setdefault(id(needs), (needs, {}))[1][pod] = None
 
     def drop(self, pod: int) -> None:
         """Forget a pod."""
-        self._needs.pop(pod, None)
+        needs = self._needs.pop(pod, None)
+        if needs is not None:
+            alike = self._alike[id(needs)][1]
+            del alike[pod]
+            if not alike:
+                del self._alike[id(needs)]
 
     def __bool__(self) -> bool:
         return bool(self._needs)
 
-    def lacking(self, nodes: NodeColumns, pods: Iterable[int], rows: NDArray[np.intp]) -> list[int]:
-        """Return who of some pods finds no devices on any of some rows."""
-        asking: dict[int, list[int]] = {}
-        for pod in pods:
-            if pod in self._needs:
-                asking.setdefault(id(self._needs[pod]), []).append(pod)
-        found, steps = list[int](), 0
-        for some in asking.values() if len(asking) <= _MOST_ASKED else ():
-            where, more = has_devices(nodes, self._needs[some[0]])
+    def found(self, nodes: NodeColumns, chosen: Mask) -> Iterator[tuple[NDArray[np.int64], Mask]]:
+        """Yield those of some pods, bool[pods], that ask for the same, and bool[rows]: where they may find it."""
+        asking = list[tuple[DeviceNeeds, NDArray[np.int64]]]()
+        for needs, alike in self._alike.values():
+            pods = np.fromiter(alike, dtype=np.int64, count=len(alike))
+            some = pods[chosen[pods]]
+            if len(some):
+                asking.append((needs, some))
+        steps = 0
+        for needs, some in asking if len(asking) <= _MOST_ASKED else ():
+            where, more = has_devices(nodes, needs)
             steps += more
             if steps > _MOST_STEPS:
-                break
-            found += [] if where[rows].any() else some
-        return found
+                return
+            yield some, where
 
 
 def has_devices(nodes: NodeColumns, needs: DeviceNeeds) -> tuple[Mask, int]:

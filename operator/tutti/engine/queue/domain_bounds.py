@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from tutti.api.core import TopologySpreadConstraint
 from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.cluster import Cluster
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Exits
 from tutti.cluster.signatures import PodTerm
@@ -90,11 +91,11 @@ class DomainBounds:
     def __bool__(self) -> bool:
         return any(self._bounds.values())
 
-    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Sequence[PodClass], takes: TakesOut) -> bool:
+    def put(self, cluster: Cluster, equals: EquivalenceClass, classes: Sequence[PodClass], takes: TakesOut) -> bool:
         """Note what a class that is parked asks of nodes.
 
         Args:
-            nodes: As they are.
+            cluster: As it is.
             equals: The class.
             classes: Of which its pods are.
             takes: Whom it may take out.
@@ -108,7 +109,8 @@ class DomainBounds:
             if len(self._bounds) > _MOST_MINDED:
                 return False
             self._bounds[minds] = RoomBounds()
-        self._bounds[minds].put(nodes, equals, classes, takes)
+        nodes, hopes = cluster.nodes, minds.devices and cluster.device_users.holders.is_anything_departing()
+        self._bounds[minds].put(nodes, equals, classes, takes, hopes=hopes)
         first = [one.inter_pod.affinity for one in classes if one.inter_pod.affinity and means_itself(nodes, one)]
         if first:
             self._first[equals] = first

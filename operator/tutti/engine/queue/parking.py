@@ -103,7 +103,7 @@ class ParkedClasses:
         equals = entry.equivalence
         self.for_room.drop(equals)
         takes, classes = room_bounds.bound_of(state, entry, why), [need.pod_class for need in entry.needs]
-        if takes is not None and self.for_room.put(state.cluster.nodes, equals, classes, takes):
+        if takes is not None and self.for_room.put(state.cluster, equals, classes, takes):
             if equals.root and (takes.by_quota or room_bounds.each_fits(state.cluster.nodes, classes)):
                 self.for_quota(equals)
             return

@@ -138,6 +138,7 @@ class RoomBounds:
         self._takes: dict[EquivalenceClass, TakesOut] = {}
         self._claiming: dict[EquivalenceClass, None] = {}
         self._devices = DeviceBounds()
+        self._hoping: dict[EquivalenceClass, None] = {}
         self._preemptors: dict[TakesOut, EqualPreemptors] = {}
         self._numbers = np.full(16, -1, dtype=np.int64)
         self._last_number = 0
@@ -148,7 +149,15 @@ class RoomBounds:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Sequence[PodClass], takes: TakesOut) -> None:
+    def put(
+        self,
+        nodes: NodeColumns,
+        equals: EquivalenceClass,
+        classes: Sequence[PodClass],
+        takes: TakesOut,
+        *,
+        hopes: bool = False,
+    ) -> None:
         """Note what a class that is parked asks of nodes.
 
         Args:
@@ -156,8 +165,11 @@ class RoomBounds:
             equals: The class.
             classes: Of which its pods are.
             takes: Whom it may take out.
+            hopes: Whether it may have nobody leave for what it was seen that it may have soon; and others may have it.
         """
         self.drop(equals)
+        if hopes and takes.is_anybody:
+            self._hoping[equals] = None
         self._takes[equals], group = takes, self._group(takes)
         self._note(equals, min((one.workload.queued_at for one in equals.entries()), default=-math.inf))
         if any(pod_class.features & Feature.CLAIMS for pod_class in classes):
@@ -179,6 +191,7 @@ class RoomBounds:
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
         self._claiming.pop(equals, None)
+        self._hoping.pop(equals, None)
         takes = self._takes.pop(equals, None)
         if takes is not None:
             group = self._preemptors[takes]
@@ -229,6 +242,7 @@ class RoomBounds:
             reaching |= self._numbers[: len(reaching)] >= 0
         elif is_more:
             reaching |= np.isin(self._numbers[: len(reaching)], self._takers(state))
+        reaching[[row for equals in self._hoping for row in self._rows[equals]]] = True
         if storage:
             reaching[[row for equals in self._claiming for row in self._rows[equals]]] = True
         return self._classes_of(self._look(state) & ~reaching), self._classes_of(reaching)
@@ -316,8 +330,10 @@ class RoomBounds:
         if self._devices and fits.any():
             nodes.follow_devices()
             taking = self._takers(state) if nodes.devices.rows.commons() else self._gained.taking()
-            asking = np.flatnonzero(fits & ~np.isin(numbers, taking)).tolist()
-            fits[self._devices.lacking(nodes, asking, self._gained.rows)] = False
+            rows = self._gained.rows
+            for pods, where in self._devices.found(nodes, fits & ~np.isin(numbers, taking)):
+                free = self._left_on(state, rows[where[rows]])
+                fits[pods] = fits_on_any(self._asks[pods, : free.shape[1]], free)
         return fits
 
     def _group(self, takes: TakesOut) -> EqualPreemptors:
