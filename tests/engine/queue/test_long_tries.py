@@ -139,6 +139,38 @@ def test_who_is_long_to_try_and_fails_rests_whatever_happens_and_is_tried_again_
     assert world.replay().differences == []
 
 
+@pytest.mark.parametrize(("unlike", "tries"), [(17, 1), (16, 3)])
+def test_a_gang_of_many_unlike_members_that_fails_rests_for_each_is_placed_by_itself(unlike, tries):
+    world = World()
+    world.node("n0", gpus=1, cpu="64")
+    world.pod_group("g", unlike)
+    for number in range(unlike):
+        world.pod(f"g-{number}", group="g", gpus=2, cpu=f"{1 + number}m")
+    world.run()
+    before = world.engine.evaluated - 1
+    for number in range(2):
+        world.node("n0", gpus=2 + number, cpu="64")  # more than there was, and too little
+        world.run()
+    assert world.engine.evaluated - before == tries
+    world.node("n1", gpus=64, cpu="64")
+    world.until(4.0)
+    assert len(world.where()) == unlike
+    assert world.replay().differences == []
+
+
+def test_a_gang_of_unlike_members_takes_as_much_of_a_turn_as_so_many_pods():
+    world = World()
+    world.most = 8
+    world.node("n0", gpus=64, cpu="64")
+    world.pod_group("g", 8)
+    for number in range(8):
+        world.pod(f"g-{number}", group="g", gpus=1, cpu=f"{1 + number}m", priority=1)
+    world.pod("next", cpu="2")
+    assert [one.name.partition("-")[0] for one in world.decide() if isinstance(one, Bind)] == ["g"] * 8
+    world.run()
+    assert "next" in world.where()
+
+
 def test_keys_that_no_node_has_share_one_column_until_one_has_them():
     world = World()
     world.node("n0")

@@ -38,6 +38,8 @@ It goes before all others."""
 _WAITING: Final = Phase.WAITING
 _LIGHT_TERMS: Final = 64
 """Who has more terms than that, and could not be admitted, rests before the next try."""
+_LIGHT_CLASSES: Final = 16
+"""So does who has more unlike pods than that: each is placed by itself."""
 
 _REST_SECONDS: Final = (1.0, 60.0)
 _REST_AFTER_SEARCH: Final = (1.0, 600.0)
@@ -121,6 +123,11 @@ def terms_of_entry(entry: QueueEntry) -> int:
     return term_count_in_all(need.pod_class for need in entry.needs)
 
 
+def classes_of_entry(entry: QueueEntry) -> int:
+    """Return how many classes of pods a workload has, each of which is placed by itself."""
+    return len({need.pod_class for need in entry.needs})
+
+
 def let_rest(state: QueueState, entry: QueueEntry) -> bool:
     """Have those equal to one that could not be admitted rest, where a try costs much.
 
@@ -130,7 +137,8 @@ def let_rest(state: QueueState, entry: QueueEntry) -> bool:
         Whether they are tried again after that whatever happens: devices have not been looked for everywhere yet.
     """
     equals, length = entry.equivalence, _length_of_search(state, entry)
-    if length is not SearchLength.SHORT or (terms_of_entry(entry) > _LIGHT_TERMS and not equals.line.strict):
+    heavy = terms_of_entry(entry) > _LIGHT_TERMS or classes_of_entry(entry) > _LIGHT_CLASSES
+    if length is not SearchLength.SHORT or (heavy and not equals.line.strict):
         equals.rests += 1
         base, longest = _REST_SECONDS if length is SearchLength.SHORT else _REST_AFTER_SEARCH
         equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)

@@ -1,7 +1,8 @@
 """How many are tried in one turn, so that what is decided can be carried out meanwhile.
 
 What a turn takes is told by counting, never by a clock, so that a replay ends it after the same try: a gang counts by
-its pods, and whoever makes many terms of selectors be weighed by these. The clock is asked by whoever calls the engine.
+its pods and by how many of them are unlike, and whoever makes many terms of selectors be weighed by these. The clock is
+asked by whoever calls the engine.
 
 Where something woke some meanwhile that were tried already, each of the next turns tries twice as many as the one
 before, until nobody is left: in a busy cluster those who go first would be tried for ever, and the others never.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final
 
-from tutti.engine.queue.equivalence import terms_of_entry
+from tutti.engine.queue.equivalence import classes_of_entry, terms_of_entry
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import WorkloadKey
 
@@ -59,7 +60,9 @@ class TurnLength:
 
     def count(self, tried: Sequence[QueueEntry]) -> None:
         """Take off what a try has taken: of the first of these, and of those that were admitted with it."""
-        self._tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(tried[0]) // _TERMS_PER_TRY
+        first = tried[0]
+        self._tries -= max(1, classes_of_entry(first)) + terms_of_entry(first) // _TERMS_PER_TRY
+        self._tries -= (len(tried) - 1) / _TOGETHER_PER_TRY
         self._pods -= sum(len(need.members) for one in tried for need in one.needs)
         keys = {one.workload.key for one in tried}
         self._again = self._again or not keys.isdisjoint(self._tried)
