@@ -48,7 +48,7 @@ def made(world: World, name: str, uid: str, *, of: str = "g", count: int = 2) ->
 def network(name: str, **where: Any) -> ResourceSlice:
     """One device that several nodes can use."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "pool": pool, **where, "devices": [{"name": "channel"}]}
+    spec = {"driver": DRIVER, "pool": pool, "devices": [{"name": "channel"}], **where}
     found: ResourceSlice = decoded({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
     return found
 

@@ -155,6 +155,45 @@ def test_devices_of_victims_count_for_whom_these_leave():
     assert world.where("waits") == {"waits": "n0"}
 
 
+def of_hosts(*names: str) -> dict[str, Any]:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": HOST, "operator": "In", "values": list(names)}]}]}
+
+
+@pytest.mark.parametrize("shared", ["all", "selector", "per-device", "mixed"])
+def test_devices_of_victims_count_wherever_these_are_if_several_nodes_may_use_them(shared):
+    """Whoever has the device is on the other node, and what is free of the nodes is enough on one of them."""
+    world, both = nodes_of(2, devices=0), of_hosts("n0", "n1")
+    pool = {"name": "net", "generation": 1, "resourceSliceCount": 2}
+    match shared:
+        case "all":
+            world.devices.put(network("net", allNodes=True))
+        case "selector":
+            world.devices.put(network("net", nodeSelector=both))
+        case "per-device":
+            devices = [{"name": "channel", "nodeSelector": both}]
+            world.devices.put(network("net", perDeviceNodeSelection=True, devices=devices))
+        case "mixed":
+            world.devices.put(network("net", allNodes=True, pool=pool))
+            world.devices.put(network("net-of-n0", nodeName="n0", pool=pool, devices=[]))
+    claiming(world, "victim", 1, priority=-5, selector={HOST: "n1"})
+    world.run()
+    for node in ("n0", "n1"):
+        world.pod(f"fills-{node}", gpus=0, cpu="14", node=node, priority=9)
+    world.pod("ends", gpus=0, cpu="100m", node="n1", priority=9)
+    claiming(world, "waits", 1, priority=5, cpu="3")
+    world.run()
+    world.finish("ends")
+    world.run()
+    assert "waits" not in world.where()
+    assert "victim" in world.where()
+    world.finish("fills-n0")
+    for _ in range(2):
+        world.run()
+        tidy(world)
+    world.run()
+    assert world.where("waits") == {"waits": "n0"}
+
+
 def test_who_hopes_for_devices_that_somebody_else_has_then_is_tried_where_others_would_leave():
     world = nodes_of(2, devices=1)
     claiming(world, "low", 1, priority=-5, selector={HOST: "n0"})

@@ -329,7 +329,7 @@ class RoomBounds:
         fits = self._gained.fits(state, self._asks[:count, :width], numbers, self._preemptors)
         if self._devices and fits.any():
             nodes.follow_devices()
-            taking = self._takers(state) if nodes.devices.rows.commons() else self._gained.taking()
+            taking = self._takers(state) if nodes.devices.rows.shared_pools() else self._gained.taking()
             rows = self._gained.rows
             for pods, where in self._devices.found(nodes, fits & ~np.isin(numbers, taking)):
                 free = self._left_on(state, rows[where[rows]])
