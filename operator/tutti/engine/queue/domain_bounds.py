@@ -15,7 +15,7 @@ are asked about these nodes (`room_bounds.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -86,7 +86,6 @@ class DomainBounds:
         """Forget all classes."""
         self._bounds: dict[Minds, RoomBounds] = {Minds(): RoomBounds()}
         self._first: dict[EquivalenceClass, list[Terms]] = {}
-        self._fitting: tuple[list[frozenset[EquivalenceClass]], frozenset[EquivalenceClass]] = [], frozenset()
 
     def __bool__(self) -> bool:
         return any(self._bounds.values())
@@ -144,6 +143,11 @@ class DomainBounds:
                 others += bounds.elsewhere(state, self._needing_nobody(nodes, bounds.classes()))
         return fitting, others
 
+    def call(self, classes: Collection[EquivalenceClass]) -> None:
+        """Have it told by `fitting` of some of those that were helped, as long as they are called."""
+        for bounds in self._bounds.values():
+            bounds.call(classes)
+
     def _needing_nobody(self, nodes: NodeColumns, classes: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
         """Return who of some classes wants only such as himself near, of whom there are none now."""
         none_there: dict[Terms, bool] = {}
@@ -165,14 +169,9 @@ class DomainBounds:
         """Yield the trees of those who may take out workloads of other queues, if any of these borrow."""
         return chain.from_iterable(bounds.roots() for bounds in self._bounds.values())
 
-    def fitting(self, state: QueueState) -> Collection[EquivalenceClass]:
-        """Return who of those that were helped still is, after others have been placed."""
-        found = [bounds.fitting(state) for bounds in self._bounds.values() if bounds]
-        if len(found) == 1:
-            return found[0]
-        if len(found) != len(self._fitting[0]) or any(a is not b for a, b in zip(found, self._fitting[0], strict=True)):
-            self._fitting = found, frozenset().union(*found)
-        return self._fitting[1]
+    def fitting(self, state: QueueState) -> Container[EquivalenceClass]:
+        """Return who of those that are called still finds room, after others have been placed."""
+        return _Fitting(state, list(self._bounds.values()))
 
     def classes(self) -> Iterator[EquivalenceClass]:
         """Yield all of them."""
@@ -184,6 +183,23 @@ class DomainBounds:
             del self._bounds[minds]
         for equals in [one for one in self._first if not one.size]:
             del self._first[equals]
+
+
+class _Fitting(Container[EquivalenceClass]):
+    """Who of those that are called finds room as things are: told of each with those who mind the same, when asked."""
+
+    def __init__(self, state: QueueState, bounds: Sequence[RoomBounds]) -> None:
+        self._state = state
+        self._bounds = bounds
+        self._told: dict[RoomBounds, frozenset[EquivalenceClass]] = {}
+
+    def __contains__(self, equals: object) -> bool:
+        bounds = next((one for one in self._bounds if equals in one), None)
+        if bounds is None:
+            return False
+        if bounds not in self._told:
+            self._told[bounds] = bounds.fitting(self._state)
+        return equals in self._told[bounds]
 
 
 def _strict(pod_class: PodClass) -> Iterator[TopologySpreadConstraint]:

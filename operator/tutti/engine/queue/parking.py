@@ -60,6 +60,7 @@ class ParkedClasses:
         for equals in classes:
             equals.called = equals.why is None
         self._called += classes
+        self.for_room.call(classes)
 
     def for_quota(self, equals: EquivalenceClass) -> None:
         """Have a class tried again when quota is freed in its tree."""

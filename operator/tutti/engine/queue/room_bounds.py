@@ -142,12 +142,16 @@ class RoomBounds:
         self._preemptors: dict[TakesOut, EqualPreemptors] = {}
         self._numbers = np.full(16, -1, dtype=np.int64)
         self._last_number = 0
+        self._called: dict[EquivalenceClass, None] = {}
         self._fitting: frozenset[EquivalenceClass] = frozenset()
         self._gained = GainedRoom(np.zeros(0, dtype=np.intp))
         self._as_of: tuple[bytes, int] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._rows)
+
+    def __contains__(self, equals: object) -> bool:
+        return equals in self._rows
 
     def put(
         self,
@@ -245,7 +249,12 @@ class RoomBounds:
         reaching[[row for equals in self._hoping for row in self._rows[equals]]] = True
         if storage:
             reaching[[row for equals in self._claiming for row in self._rows[equals]]] = True
-        return self._classes_of(self._look(state) & ~reaching), self._classes_of(reaching)
+        return self._classes_of(self._look(state, ~reaching)), self._classes_of(reaching)
+
+    def call(self, classes: Iterable[EquivalenceClass]) -> None:
+        """Have it told by `fitting` of some of those that were helped, as long as they are called."""
+        self._called.update((one, None) for one in classes if one in self._rows)
+        self._as_of = None
 
     def elsewhere(self, state: QueueState, among: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
         """Return who of some classes may find room on other nodes than those that this was asked about last."""
@@ -293,11 +302,16 @@ class RoomBounds:
         return (next(iter(group.oldest)).root for group in named)
 
     def fitting(self, state: QueueState) -> frozenset[EquivalenceClass]:
-        """Return who of those that were helped still is, after others have been placed."""
+        """Return who of those that are called still finds room, after others have been placed."""
         cluster = state.cluster
+        if not self._called:
+            return frozenset()
         stamp = cluster.nodes.requested[self._gained.rows].tobytes(), cluster.pod_columns.version
         if self._as_of != stamp:
-            fits = self._look(state) | self._reaching(state)
+            self._called = {one: None for one in self._called if one.called and one in self._rows}
+            among = np.zeros(len(self._of), dtype=np.bool_)
+            among[[row for equals in self._called for row in self._rows[equals]]] = True
+            fits = self._look(state, among) | (among & self._reaching(state)) if self._called else among
             self._as_of, self._fitting = stamp, frozenset(self._classes_of(fits))
         return self._fitting
 
@@ -321,12 +335,12 @@ class RoomBounds:
         found = map(self._of.__getitem__, np.flatnonzero(chosen).tolist())
         return [one for one in dict.fromkeys(found) if one is not None]
 
-    def _look(self, state: QueueState) -> NDArray[np.bool_]:
-        """Return bool[rows]: whether the pod of each fits on one of the nodes that pods have left."""
+    def _look(self, state: QueueState, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return bool[rows]: which of the pods `among` all fit on one of the nodes that pods have left."""
         width = min(self._asks.shape[1], state.cluster.nodes.allocatable.shape[1])
         count, nodes = len(self._of), state.cluster.nodes
         numbers = self._numbers[:count]
-        fits = self._gained.fits(state, self._asks[:count, :width], numbers, self._preemptors)
+        fits = among & self._gained.fits(state, self._asks[:count, :width], numbers, self._preemptors)
         if self._devices and fits.any():
             nodes.follow_devices()
             taking = self._takers(state) if nodes.devices.rows.shared_pools() else self._gained.taking()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -43,7 +43,7 @@ def _nothing(_: str) -> float:
     return 0.0
 
 
-def _nobody() -> Collection[EquivalenceClass]:
+def _nobody() -> Container[EquivalenceClass]:
     return ()
 
 
@@ -176,7 +176,7 @@ class PendingQueue:
     strict: bool
     used: Callable[[str], float] = _nothing
     sorting: LineOrder[EquivalenceClass] | None = None
-    fitting: Callable[[], Collection[EquivalenceClass]] = _nobody
+    fitting: Callable[[], Container[EquivalenceClass]] = _nobody
     told_head: dict[QueueEntry, None] = field(default_factory=dict)
     changes: dict[str, None] | None = None
     is_steady: bool = True
@@ -346,7 +346,7 @@ class PendingQueue:
                 return first
         return None
 
-    def _send_back(self, fitting: Collection[EquivalenceClass]) -> list[tuple[Order, int, EquivalenceClass]]:
+    def _send_back(self, fitting: Container[EquivalenceClass]) -> list[tuple[Order, int, EquivalenceClass]]:
         """Have those wait on who were called for room that others have taken meanwhile; returns who is left."""
         left = []
         for one in self._next:
