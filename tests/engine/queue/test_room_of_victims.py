@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.engine.preemption.hung_pods import MARGIN, nodes
 from tests.engine.queue.full_nodes import BOTH, LOWER, RECLAIM, full, tried
 from tests.engine.world import World
 from tutti.engine.records.decisions import Evict
@@ -233,3 +234,20 @@ def test_room_that_was_held_for_whom_others_leave_is_told_of_when_he_starts_else
     world.run()
     assert set(world.where("large").values()) == {"b"}
     assert world.where("waits") == {"waits": "a"}
+
+
+def test_room_that_was_held_for_whom_others_leave_is_told_of_when_they_leave_elsewhere():
+    world = nodes(8, 8, 1)
+    world.pod("low", gpus=4, node="n0", priority=-5)
+    world.pod("runs", gpus=8, node="n1", priority=1)
+    world.pod("ends", gpus=1, node="n2", priority=9)
+    world.run()
+    world.pod("high", gpus=8, priority=5)
+    world.pod("waits", gpus=4)
+    world.run()
+    world.finish("ends")
+    world.run()
+    assert world.where("waits") == {}, "what is free is held"
+    world.until(MARGIN)
+    assert [one.name for one in world.log if isinstance(one, Evict)] == ["low", "runs"]
+    assert world.where("waits") == {"waits": "n0"}

@@ -277,7 +277,7 @@ class Engine:
         if nomination is not None:
             state.nominations.needless.append(nomination)
             nominations.spare_victims(state)
-            nominations.leave_spots(state, nomination)
+            nominations.leave_spots(state, workload.key, nomination)
         self._bind(workload)
         if found.has_more:
             self._queue.place(state, workload)
@@ -352,7 +352,10 @@ class Engine:
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
                 state.touch(workload.key)  # it may be clear by now that waiting is no use
-        state.cluster.freed += nomination is not None and workload.key not in state.nominations.ours
+        if nomination is not None and workload.key in state.nominations.ours:
+            nominations.leave_spots(state, workload.key, nomination)
+        elif nomination is not None:
+            state.cluster.freed += 1
         is_news = nomination is not None or preemption.waits is not None
         if is_news or not (workload.key in self._changed or reporting.is_reported_later(state, workload)):
             self._note([workload])

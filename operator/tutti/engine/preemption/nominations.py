@@ -18,6 +18,7 @@ at all: once one of its members has been asked, or reserved room was given back,
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -128,14 +129,11 @@ def end_nomination(state: PreemptionState, key: WorkloadKey) -> Nomination | Non
     return nomination
 
 
-def leave_spots(state: PreemptionState, nomination: Nomination) -> None:
-    """Have others tried where room was held for one that has its place elsewhere now."""
-    pods = state.cluster.pods
-    left = [
-        one.node
-        for one in nomination.spots
-        if one.pod is None or (pod := pods.get(one.pod)) is None or pod.place != one.node
-    ]
+def leave_spots(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> None:
+    """Have others tried where room was held for one that has its place elsewhere now, or has others leave elsewhere."""
+    pods, mine = state.cluster.pods, state.nominations.ours.get(key)
+    spots = Counter(nomination.spots) - Counter(mine.spots if mine is not None else ())
+    left = [one.node for one in spots if one.pod is None or (pod := pods.get(one.pod)) is None or pod.place != one.node]
     if left:
         state.cluster.note_unheld(left)
 
