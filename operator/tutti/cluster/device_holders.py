@@ -218,6 +218,10 @@ class DeviceHolders:
         """Whether devices are on their way back from claims that nobody is left to use."""
         return bool(self._returning) or any(self._is_departing(key) for key in self._left)
 
+    def departing(self) -> frozenset[ClaimKey]:
+        """Return the claims from which devices are on their way back."""
+        return frozenset(self._returning).union(key for key in self._left if self._is_departing(key))
+
     def _is_departing(self, key: ClaimKey) -> bool:
         if self._devices.promises.of(key) is not None:
             return False

@@ -35,6 +35,7 @@ from tutti.engine.preemption.by_priority import (
     report_preempted,
 )
 from tutti.engine.preemption.consolidation import consolidate
+from tutti.engine.preemption.departing_devices import wait_for_devices
 from tutti.engine.preemption.moves import is_coming
 from tutti.engine.preemption.nominated_room import minding_domains, precedence_of
 from tutti.engine.preemption.surplus import set_apart
@@ -118,6 +119,9 @@ def preempt(
     if any(need.pod_class.devices.full for need in entry.needs):
         return NOBODY_LEAVES  # room is of no use to a pod whose claim takes no more users
     with minding_domains(state):
+        waits = wait_for_devices(state, entry, why, options, priority) if may_preempt(entry.needs) else None
+        if waits is not None:
+            return Preemption(waits)
         waits = consolidate(state, entry, why, options, priority) if moving else None
         if waits is not None:
             return Preemption(waits)

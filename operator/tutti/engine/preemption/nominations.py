@@ -171,7 +171,8 @@ def waits_for_victims(state: PreemptionState, workload: Workload, needs: Sequenc
     if nomination.wants != wants_of(needs):
         give_up_nomination(state, workload.key)
         return None
-    return nomination.why if nomination.victims and not nomination.anew else None
+    waits = nomination.victims or nomination.departing
+    return nomination.why if waits and not nomination.anew else None
 
 
 def refresh_nominations(state: PreemptionState) -> None:
@@ -235,6 +236,9 @@ def _refresh(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -
     left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
     for victim in left:
         del nomination.victims[victim]
+    if nomination.departing and not nomination.departing <= state.cluster.device_users.holders.departing():
+        nomination.departing = frozenset()  # some are back
+        state.touch(key)
     nomination.hinges_on = _hinges_on(state, key, nomination)
     nomination.overdue_at = math.inf if nomination.anew else overdue.replaceable_at(state, key, nomination)
     if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):

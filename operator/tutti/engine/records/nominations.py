@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
+from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.pods import PodKey
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
@@ -74,6 +75,7 @@ class Nomination:
             where nobody is looked for in their place.
         anew: Whether its workload is to look for others, while the room is held that it has come to.
         in_place_of: The overdue pods in whose place its victims leave; any of them may have left since.
+        departing: The claims that nobody uses any more whose devices it waits for; none where it does not.
     """
 
     priority: int
@@ -93,6 +95,7 @@ class Nomination:
     overdue_at: float = math.inf
     anew: bool = False
     in_place_of: Sequence[PodKey] = ()
+    departing: frozenset[ClaimKey] = frozenset()
 
     @property
     def nodes(self) -> list[str]:
