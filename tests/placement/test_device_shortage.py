@@ -71,6 +71,15 @@ def test_nothing_is_said_of_devices_where_they_suffice():
     assert "of class" not in world.why("Pod", "p").message
 
 
+def test_nothing_is_said_of_what_is_taken_from_nobody():
+    world = with_devices(nodes=1)
+    world.node("without", labels={"kind": "without"})
+    world.devices.make_claim("looks", asks_for(1, adminAccess=True))
+    world.pod("looks", gpus=0, device_claims=("looks",), selector={"kind": "without"})
+    world.run()
+    assert world.why("Pod", "looks").message.endswith("1 node(s) didn't match Pod's node affinity/selector.")
+
+
 def test_what_tenants_write_is_cut_short_and_shown_plainly():
     world = with_devices(nodes=1)
     expression = f'device.driver == "\\u202e`{"x" * 200}"'

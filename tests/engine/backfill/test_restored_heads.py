@@ -31,6 +31,20 @@ def older_elsewhere(*, alone: bool = False, seconds: int | None = 100) -> World:
     return world
 
 
+def a_head_behind_what_never_ends(alone: bool) -> World:
+    """A pod or a gang that is kept for, and one behind it that would fit; nobody knows when there is room."""
+    world = reserved(reservationSeconds=60)
+    job(world, "ever", 6)
+    world.run()
+    if alone:
+        world.pod("head-0", gpus=5, queue="queue")
+    else:
+        job(world, "head", 5)
+    world.now += 1
+    job(world, "small", 2)
+    return world
+
+
 @BOTH_WAYS
 @pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
 @pytest.mark.parametrize("seconds", [100, None], ids=["known when", "nobody knows when"])
@@ -54,15 +68,7 @@ def test_a_restart_writes_nothing_new_of_what_is_kept(alone):
 
 @pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
 def test_restarts_do_not_keep_room_for_longer_where_nobody_knows_when_it_becomes_free(alone):
-    world = reserved(reservationSeconds=60)
-    job(world, "ever", 6)
-    world.run()
-    if alone:
-        world.pod("head-0", gpus=5, queue="queue")
-    else:
-        job(world, "head", 5)
-    world.now += 1
-    job(world, "small", 2)
+    world = a_head_behind_what_never_ends(alone)
     world.until(50)
     world.restart()
     world.until(8)
@@ -97,15 +103,7 @@ def test_of_two_heads_the_one_that_was_kept_for_first_goes_first_after_a_restart
 
 @pytest.mark.parametrize("alone", [False, True], ids=["a workload", "a single pod"])
 def test_others_go_first_after_a_restart_whom_a_head_let_go_first_that_was_kept_for_in_vain(alone):
-    world = reserved(reservationSeconds=60)
-    job(world, "ever", 6)
-    world.run()
-    if alone:
-        world.pod("head-0", gpus=5, queue="queue")
-    else:
-        job(world, "head", 5)
-    world.now += 1
-    job(world, "small", 2)
+    world = a_head_behind_what_never_ends(alone)
     world.until(62)
     ends(world, "small")
     world.restart()

@@ -78,6 +78,8 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
     help_ = "" if is_long else next(_left_out(nodes, needs, required, room), "")
     if help_:
         parts.append(f"with {help_} left out it would fit")
+    if not parts:
+        return ""  # it asks for admin access alone, which takes nothing from anybody
     text = f"{'; '.join(parts)}."
     return text[0].upper() + text[1:]
 
