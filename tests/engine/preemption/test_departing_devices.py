@@ -79,3 +79,14 @@ def test_room_is_held_for_it_no_longer_than_for_others_that_wait(world):
     world.delete("important")
     world.run()
     assert not held
+
+
+def test_it_starts_elsewhere_as_soon_as_there_are_devices(world):
+    claiming(world, "runs", cpu="1", priority=5)
+    world.run()
+    claiming(world, "important", cpu="4", priority=5)
+    world.run()
+    world.node("n1", cpu=8)
+    world.devices.put(resource_slice("n1", 1))
+    world.until(2.0)
+    assert world.where("important") == {"important": "n1"}

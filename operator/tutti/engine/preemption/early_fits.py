@@ -1,4 +1,4 @@
-"""Who waits for victims and fits before all of these have gone: some have, or other room has become free.
+"""Who waits for victims, or devices, and fits before all of these have gone, or come: other room has become free.
 
 It is looked at by amounts alone and for each need by itself: whoever may fit by that is tried, and starts there. Gangs
 leave whole, and not all of their members are in the way.
@@ -39,7 +39,7 @@ def fitting_by_now(state: PreemptionState, freed: int) -> list[Workload]:
     if not book.missed or state.now < book.looked_at + REFIT_SECONDS:
         return []
     book.missed, book.looked_at = False, state.now
-    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
+    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.waits and key in state.workloads]
     room = {priority: _RoomBeside.of(state, priority) for priority in {one.priority for _, one in waiting}}
     return [
         workload

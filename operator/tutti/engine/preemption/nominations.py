@@ -171,8 +171,7 @@ def waits_for_victims(state: PreemptionState, workload: Workload, needs: Sequenc
     if nomination.wants != wants_of(needs):
         give_up_nomination(state, workload.key)
         return None
-    waits = nomination.victims or nomination.departing
-    return nomination.why if waits and not nomination.anew else None
+    return nomination.why if nomination.waits and not nomination.anew else None
 
 
 def refresh_nominations(state: PreemptionState) -> None:
@@ -286,7 +285,7 @@ def next_nomination_due(state: PreemptionState) -> float | None:
     times += [time for time in state.moves.dues() if time > state.now]
     if state.nominations.again_at is not None:
         times.append(state.nominations.again_at)
-    if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
+    if state.nominations.missed and any(one.waits for one in state.nominations.ours.values()):
         times.append(state.nominations.looked_at + REFIT_SECONDS)
     return min(times, default=None)
 

@@ -98,6 +98,11 @@ class Nomination:
     departing: frozenset[ClaimKey] = frozenset()
 
     @property
+    def waits(self) -> bool:
+        """Whether victims have to leave, or devices to be given back, before its workload is tried again."""
+        return bool(self.victims or self.departing)
+
+    @property
     def nodes(self) -> list[str]:
         """Where its pods are to go."""
         return [spot.node for spot in self.spots]
