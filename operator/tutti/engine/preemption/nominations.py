@@ -211,9 +211,9 @@ def _with_news(state: PreemptionState) -> list[tuple[WorkloadKey, Nomination]]:
 def _hinges_on(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> frozenset[WorkloadKey] | None:
     """Return the workloads without news of which nothing becomes of a nomination; None where other things may tell.
 
-    Those are quota as it is written, moves, and pods of other schedulers, which are in no workload.
+    Those are quota as it is written, moves, claims on devices, and pods of other schedulers, which are in no workload.
     """
-    if nomination.charges or nomination.moves or not nomination.asked:
+    if nomination.charges or nomination.moves or nomination.departing or not nomination.asked:
         return None
     addresses = [state.pod_group_of.get(victim) for victim in nomination.victims]
     if None in addresses:
