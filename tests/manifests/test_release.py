@@ -20,7 +20,7 @@ from tests.manifests.check import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LARGEST_WHEEL = 1_800_000
+LARGEST_WHEEL = 1_900_000
 """Bytes; docs/operations/upgrade.md says how much it is."""
 HERE = "cp{}{}".format(*sys.version_info[:2])
 PLATFORM = "linux-x86_64"
