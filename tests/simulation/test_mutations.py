@@ -233,6 +233,7 @@ SHOWN_IN = {
     "queues have one GPU too many": 0,
     "members are sent twice": 1,
     "a lease is taken from whoever holds it": 0,
+    "a reservation is held for ever": 10,
     "groups that were made for pods are not deleted": 1,
     "a deleted member counts as one that can be bound": 32,
     "the head of a strict line is overtaken": 7,
