@@ -17,7 +17,7 @@ import structlog
 from tutti.api.conditions import timestamp
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.observations import Deactivated
-from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from tutti.kube.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable
 from tutti.kube.fencing import Confirm, Fence, unconfirmed
 from tutti.kube.fetching import read_pod
@@ -99,15 +99,8 @@ class Evictor:
         }
         patch = {"metadata": {"uid": evict.uid}, "status": {"conditions": [condition]}}
         try:
-            await self._client.write(
-                PriorityLevel.EVICT,
-                "PATCH",
-                PODS.path(evict.namespace, evict.name, "status"),
-                body=msgspec.json.encode(patch),
-                content_type=STRATEGIC_MERGE_PATCH,
-                fence=self._fence,
-                confirm=self._confirm,
-            )
+            path = PODS.path(evict.namespace, evict.name, "status")
+            await self._write("PATCH", path, msgspec.json.encode(patch), STRATEGIC_MERGE_PATCH)
         except WireError as error:
             log.warning("victim_not_marked", namespace=evict.namespace, name=evict.name, error=str(error))
 
@@ -139,9 +132,17 @@ class Evictor:
             return
         await self._write("DELETE", PODS.path(evict.namespace, evict.name), msgspec.json.encode(options))
 
-    async def _write(self, method: str, path: str, body: bytes) -> None:
-        """Send what takes a pod out, which nothing but this process can know not to be wanted any more."""
-        await self._client.write(PriorityLevel.EVICT, method, path, body=body, fence=self._fence, confirm=self._confirm)
+    async def _write(self, method: str, path: str, body: bytes, content_type: str = JSON) -> None:
+        """Send what takes a pod out, or says so, which only this process can know not to be wanted any more."""
+        await self._client.write(
+            PriorityLevel.EVICT,
+            method,
+            path,
+            body=body,
+            fence=self._fence,
+            confirm=self._confirm,
+            content_type=content_type,
+        )
 
     async def _judge(self, evict: Evict, error: WireError) -> EvictOutcome | None:
         """Say what an error means; None where another try is in order."""
