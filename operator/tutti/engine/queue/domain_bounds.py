@@ -15,7 +15,8 @@ are asked about these nodes (`room_bounds.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -86,6 +87,7 @@ class DomainBounds:
         """Forget all classes."""
         self._bounds: dict[Minds, RoomBounds] = {Minds(): RoomBounds()}
         self._first: dict[EquivalenceClass, list[Terms]] = {}
+        self._first_by: dict[Terms, dict[EquivalenceClass, None]] = {}
 
     def __bool__(self) -> bool:
         return any(self._bounds.values())
@@ -113,11 +115,16 @@ class DomainBounds:
         first = [one.inter_pod.affinity for one in classes if one.inter_pod.affinity and means_itself(nodes, one)]
         if first:
             self._first[equals] = first
+        for terms in first:
+            self._first_by.setdefault(terms, {})[equals] = None
         return True
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
-        self._first.pop(equals, None)
+        for terms in dict.fromkeys(self._first.pop(equals, ())):
+            del self._first_by[terms][equals]
+            if not self._first_by[terms]:
+                del self._first_by[terms]
         for bounds in self._bounds.values():
             bounds.drop(equals)
 
@@ -132,6 +139,7 @@ class DomainBounds:
         """Return who may find room now, as `RoomBounds.helped` does of those who mind the same."""
         self._leave_out_empty()
         nodes = state.cluster.nodes
+        needing_nobody = self._needing_nobody(nodes)
         fitting: list[EquivalenceClass] = []
         others: list[EquivalenceClass] = []
         for minds, bounds in self._bounds.items():
@@ -140,7 +148,7 @@ class DomainBounds:
             fitting += found[0]
             others += found[1]
             if minds.near:
-                others += bounds.elsewhere(state, self._needing_nobody(nodes, bounds.classes()))
+                others += bounds.elsewhere(state, bounds.among(needing_nobody))
         return fitting, others
 
     def call(self, classes: Collection[EquivalenceClass]) -> None:
@@ -148,17 +156,12 @@ class DomainBounds:
         for bounds in self._bounds.values():
             bounds.call(classes)
 
-    def _needing_nobody(self, nodes: NodeColumns, classes: Iterable[EquivalenceClass]) -> list[EquivalenceClass]:
-        """Return who of some classes wants only such as himself near, of whom there are none now."""
-        none_there: dict[Terms, bool] = {}
-        found = []
-        for equals in classes:
-            for terms in self._first.get(equals, ()):
-                if terms not in none_there:
-                    none_there[terms] = is_first(nodes, terms)
-                if none_there[terms]:
-                    found.append(equals)
-                    break
+    def _needing_nobody(self, nodes: NodeColumns) -> dict[EquivalenceClass, None]:
+        """Return who wants only such as himself near, of whom there are none now."""
+        found: dict[EquivalenceClass, None] = {}
+        for terms, those in self._first_by.items():
+            if is_first(nodes, terms):
+                found |= those
         return found
 
     def reaching(self, state: QueueState, roots: Collection[str]) -> list[EquivalenceClass]:
@@ -169,9 +172,13 @@ class DomainBounds:
         """Yield the trees of those who may take out workloads of other queues, if any of these borrow."""
         return chain.from_iterable(bounds.roots() for bounds in self._bounds.values())
 
-    def fitting(self, state: QueueState) -> Container[EquivalenceClass]:
-        """Return who of those that are called still finds room, after others have been placed."""
-        return _Fitting(state, list(self._bounds.values()))
+    def fitting(self, state: QueueState, called: Collection[EquivalenceClass]) -> AbstractSet[EquivalenceClass]:
+        """Return who of some that were called still finds room, after others have been placed."""
+        found: set[EquivalenceClass] = set()
+        for bounds in self._bounds.values():
+            if asked := bounds.among(called):
+                found |= asked & bounds.fitting(state)
+        return found
 
     def classes(self) -> Iterator[EquivalenceClass]:
         """Yield all of them."""
@@ -182,24 +189,7 @@ class DomainBounds:
         for minds in [one for one, bounds in self._bounds.items() if one != Minds() and not bounds]:
             del self._bounds[minds]
         for equals in [one for one in self._first if not one.size]:
-            del self._first[equals]
-
-
-class _Fitting(Container[EquivalenceClass]):
-    """Who of those that are called finds room as things are: told of each with those who mind the same, when asked."""
-
-    def __init__(self, state: QueueState, bounds: Sequence[RoomBounds]) -> None:
-        self._state = state
-        self._bounds = bounds
-        self._told: dict[RoomBounds, frozenset[EquivalenceClass]] = {}
-
-    def __contains__(self, equals: object) -> bool:
-        bounds = next((one for one in self._bounds if equals in one), None)
-        if bounds is None:
-            return False
-        if bounds not in self._told:
-            self._told[bounds] = bounds.fitting(self._state)
-        return equals in self._told[bounds]
+            self.drop(equals)
 
 
 def _strict(pod_class: PodClass) -> Iterator[TopologySpreadConstraint]:

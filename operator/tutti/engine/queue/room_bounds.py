@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -301,6 +303,10 @@ class RoomBounds:
         named = (group for takes, group in self._preemptors.items() if takes.preemptor is not None)
         return (next(iter(group.oldest)).root for group in named)
 
+    def among(self, classes: Collection[EquivalenceClass]) -> AbstractSet[EquivalenceClass]:
+        """Return those of some classes that are known here."""
+        return self._rows.keys() & classes
+
     def fitting(self, state: QueueState) -> frozenset[EquivalenceClass]:
         """Return who of those that are called still finds room, after others have been placed."""
         cluster = state.cluster
@@ -308,9 +314,10 @@ class RoomBounds:
             return frozenset()
         stamp = cluster.nodes.requested[self._gained.rows].tobytes(), cluster.pod_columns.version
         if self._as_of != stamp:
-            self._called = {one: None for one in self._called if one.called and one in self._rows}
+            called = [one for one in self._called if one.called and one in self._rows]
+            self._called = dict.fromkeys(called)
             among = np.zeros(len(self._of), dtype=np.bool_)
-            among[[row for equals in self._called for row in self._rows[equals]]] = True
+            among[list(chain.from_iterable(map(self._rows.__getitem__, called)))] = True
             fits = self._look(state, among) | (among & self._reaching(state)) if self._called else among
             self._as_of, self._fitting = stamp, frozenset(self._classes_of(fits))
         return self._fitting

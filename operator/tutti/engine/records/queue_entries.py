@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -43,8 +44,8 @@ def _nothing(_: str) -> float:
     return 0.0
 
 
-def _nobody() -> Container[EquivalenceClass]:
-    return ()
+def _nobody(_: Collection[EquivalenceClass]) -> AbstractSet[EquivalenceClass]:
+    return frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -166,7 +167,7 @@ class PendingQueue:
         strict: Whether a head that must wait blocks those behind it.
         used: Tells what a LocalQueue has used lately; within one turn that only grows.
         sorting: The order of its queue, where that has one; within one turn nobody comes nearer to the head by it.
-        fitting: Tells who of those that were called finds room as things are now.
+        fitting: Tells who of some that were called finds room as things are now.
         told_head: Who was told by name which head blocks the line.
         changes: Where the line notes its name when its head may be another by now; None where nobody asks.
         is_steady: Whether only what is noted there changes its head, and not what others have been given meanwhile.
@@ -176,7 +177,7 @@ class PendingQueue:
     strict: bool
     used: Callable[[str], float] = _nothing
     sorting: LineOrder[EquivalenceClass] | None = None
-    fitting: Callable[[], Container[EquivalenceClass]] = _nobody
+    fitting: Callable[[Collection[EquivalenceClass]], AbstractSet[EquivalenceClass]] = _nobody
     told_head: dict[QueueEntry, None] = field(default_factory=dict)
     changes: dict[str, None] | None = None
     is_steady: bool = True
@@ -336,8 +337,8 @@ class PendingQueue:
             first = equivalence.first() if equivalence.why is None and equivalence.size else None
             if first is None:
                 heapq.heappop(heap)
-            elif equivalence.called and equivalence not in (fitting := self.fitting()):
-                heap, blocked = self._send_back(fitting), self.blocked if self.strict else None
+            elif equivalence.called and not self.fitting((equivalence,)):
+                heap, blocked = self._send_back(), self.blocked if self.strict else None
             elif (order := self.order(first)) != key:
                 heapq.heapreplace(heap, (order, number, equivalence))
             elif blocked is not None and key > self.order(blocked):
@@ -346,14 +347,13 @@ class PendingQueue:
                 return first
         return None
 
-    def _send_back(self, fitting: Container[EquivalenceClass]) -> list[tuple[Order, int, EquivalenceClass]]:
+    def _send_back(self) -> list[tuple[Order, int, EquivalenceClass]]:
         """Have those wait on who were called for room that others have taken meanwhile; returns who is left."""
-        left = []
-        for one in self._next:
-            equivalence = one[2]
-            if not equivalence.called or equivalence in fitting:
-                left.append(one)
-            elif equivalence.before is not None and equivalence in self._active:
+        called = {one[2] for one in self._next if one[2].called}
+        called -= self.fitting(called)
+        left = [one for one in self._next if one[2] not in called]
+        for _, _, equivalence in self._next:  # in their order
+            if equivalence in called and equivalence.before is not None and equivalence in self._active:
                 self.park(equivalence, equivalence.before)
         heapq.heapify(left)
         self._next = left
