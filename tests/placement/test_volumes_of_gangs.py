@@ -197,12 +197,12 @@ def test_pods_are_classed_anew_as_their_claims_come():
     cluster = late_cluster()
     record = cluster.put_pod(pod("p", **using("d")), keep=True)
     assert "not found" in record.pod_class.refusal
-    freed = cluster.freed
+    freed = cluster.freed.count
 
     assert cluster.put_storage(claim("d")) == [("default", "p")]
 
     assert not record.pod_class.refusal
-    assert cluster.freed > freed
+    assert cluster.freed.count > freed
     cluster.drop_storage("PersistentVolumeClaim", "default", "d")
     assert "not found" in record.pod_class.refusal
     cluster.put_storage(claim("d"))

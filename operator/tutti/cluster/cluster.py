@@ -26,8 +26,9 @@ from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
+from tutti.cluster.new_room import NewRoom
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Nobody, NodeExits, PodColumns, PodFollower, PodsByNode
+from tutti.cluster.placed_pods import Nobody, PodColumns, PodFollower, PodsByNode
 from tutti.cluster.pods import (
     PodKey,
     PodRecord,
@@ -50,8 +51,7 @@ class Cluster:
         nodes: The columns that placement reads.
         pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
-        freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
-        exits: The nodes that pods have left, where nothing else has made room.
+        freed: Where room may have appeared; what failed to fit is worth trying again only then.
         held: Room that is kept for pods that do not exist yet.
         device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
@@ -68,7 +68,7 @@ class Cluster:
         self.problems: Problems = frozenset()
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
-        self.freed, self.exits = 0, NodeExits()
+        self.freed = NewRoom(self.nodes, self.classes)
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
@@ -78,11 +78,20 @@ class Cluster:
         self._cards = self.nodes.card_holders
         self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(
-            self.nodes.volumes, self._classing, self.classes, helped=self._helped, storage_changed=self._storage_changed
+            self.nodes.volumes,
+            self._classing,
+            self.classes,
+            helped=self.freed.for_claimants,
+            storage_changed=self.freed.for_volumes,
         )
         devices = self.nodes.devices
         self.device_users = PodsByDevice(
-            devices, self._classing, self.classes, self.pods, helped=self._helped, freed=self._devices_freed
+            devices,
+            self._classing,
+            self.classes,
+            self.pods,
+            helped=self.freed.for_claimants,
+            freed=self.freed.devices_on,
         )
         self.held = HeldRoom(self.nodes, self._occupants, self.device_users, self)
 
@@ -108,14 +117,14 @@ class Cluster:
             self._name(new)
         if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
             self._cards.node_told(name)
-            self.freed += 1
+            self.freed.anywhere()
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
                 self.pod_columns.put(record, row)
-            self.freed += 1
+            self.freed.anywhere()
         elif version != self.nodes.version or self._grew(row, before) or self._leaves_to_devices(row, before):
-            self.freed += 1
+            self.freed.anywhere()
         if untold:
             self.unreadable[name] = untold[0]
         if is_working(node):
@@ -151,7 +160,7 @@ class Cluster:
             self.follower.gone((name, number))
         self.nodes.remove(name)
         self.nodes.load.forget(name)
-        self.freed += 1  # those who were there are near nobody any more, and hold no claim
+        self.freed.anywhere()  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:
@@ -229,13 +238,13 @@ class Cluster:
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a namespace or change its labels."""
         if self.nodes.namespaces.put_namespace(name, labels):
-            self.freed += 1  # whoever was kept off by the pods that a term means there may not be any more
+            self.freed.anywhere()  # whoever was kept off by the pods that a term means there may not be any more
 
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
             self.watch_labels(selector_keys(found.selector), lasting=False)
-            self.note_neighbour(())
+            self.freed.neighbours_on(())
 
     def watch_labels(self, keys: Iterable[str], *, lasting: bool = True) -> None:
         """Note that a selector reads these label keys, and class those who wait by them from now on.
@@ -248,7 +257,7 @@ class Cluster:
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
         if self.nodes.namespaces.drop_selecting(kind, namespace, name):
-            self.note_neighbour(())
+            self.freed.neighbours_on(())
 
     def put_storage(self, seen: StorageObject) -> list[PodKey]:
         """Add or change a storage object; returns the pods whose volumes it concerns."""
@@ -260,11 +269,13 @@ class Cluster:
 
     def put_topology(self, report: NodeTopology) -> None:
         """Take in what the agent of a node reports of its NUMA zones, whether the node is known yet or not."""
-        self.freed += self.nodes.numa.put(report)
+        if self.nodes.numa.put(report):
+            self.freed.anywhere()
 
     def drop_topology(self, node: str) -> None:
         """Forget what the agent of a node has reported: nobody is kept off it for its zones any more."""
-        self.freed += self.nodes.numa.drop(node)
+        if self.nodes.numa.drop(node):
+            self.freed.anywhere()
 
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
@@ -302,7 +313,7 @@ class Cluster:
             self.device_users.pledge(pods)
             self._cards.pledge(pods)
         self.follower.seen_all(alike)
-        self.note_neighbour(rows)
+        self.freed.neighbours_on(rows)
 
     def forget(self, record: PodRecord) -> None:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
@@ -353,9 +364,9 @@ class Cluster:
             return
         row = self.nodes.rows.get(record.place)
         if row is not None:
-            self.note_neighbour((row,))
+            self.freed.neighbours_on((row,))
             if not same:
-                self.note_exposed((record.place,))  # it may have kept others off there
+                self.freed.on((record.place,))  # it may have kept others off there
         if alike and stays and self._signatures.rename(pod_signature, labels):
             self.nodes.label_index.relabel(pod_signature, labels)
             return
@@ -385,41 +396,6 @@ class Cluster:
         self._classing.by_labels()
         if self.classes.watches_many:
             self.classes.forget((*self.nodes.namespaces.keys_read(), *self.follower.labels_read()))
-
-    def _helped(self) -> None:
-        """Note that what has changed of volumes or devices may let a pod be placed that claims some."""
-        self.note_exposed(())
-
-    def _storage_changed(self) -> None:
-        """Note that some node may take volumes now that it did not take before."""
-        self.freed += 1
-        self.exits.note((), storage=True)
-
-    def note_exposed(self, names: Iterable[str]) -> None:
-        """Note that some may have a place by now who had none; who asks for room alone, on these nodes only."""
-        self.freed += 1
-        self.exits.note(self.nodes.rows[name] for name in names if name in self.nodes.rows)
-
-    def note_neighbour(self, rows: Iterable[int]) -> None:
-        """Note that somebody came to nodes, or is seen otherwise there, where a pod may wait for just that."""
-        if self.classes.minding:  # for nobody else there is more room anywhere
-            self.freed += 1
-            self.exits.note((), company=rows)
-
-    def note_nominated(self, names: Iterable[str]) -> None:
-        """Note that somebody is to come to nodes when others have left: who is spread counts him there already."""
-        self.exits.note_company(self.nodes.rows[name] for name in names if name in self.nodes.rows)
-
-    def note_unheld(self, names: Sequence[str]) -> None:
-        """Note that room on some nodes is not held any more, of devices either, for somebody who was to come there."""
-        self.note_exposed(names)
-        self._devices_freed(names)
-        self.note_nominated(names)
-
-    def _devices_freed(self, nodes: Iterable[str] | None) -> None:
-        """Note on which nodes devices may be free by now, None: on any."""
-        known = self.nodes.rows
-        self.exits.note_devices(None if nodes is None else [known[name] for name in nodes if name in known])
 
     def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
         self._uncharge(record)
@@ -454,9 +430,8 @@ class Cluster:
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, -1)
-            self.freed += 1
-            keys = [term.topology_key for term in record.pod_signature.inter_pod.anti_affinity]
-            self.exits.note(self.nodes.rows_alike([row], keys))  # it kept others off there
+            # It kept others off there.
+            self.freed.left(row, [term.topology_key for term in record.pod_signature.inter_pod.anti_affinity])
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place
@@ -466,7 +441,7 @@ class Cluster:
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, 1)
-            self.note_neighbour((row,))
+            self.freed.neighbours_on((row,))
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)

@@ -6,11 +6,12 @@ with its node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.device_users import PodsByDevice
+from tutti.cluster.new_room import NewRoom
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Hold, PodFollower, PodsByNode
 from tutti.cluster.pods import PodRecord
@@ -19,16 +20,13 @@ from tutti.cluster.pods import PodRecord
 class RoomOwner(Protocol):
     """Whose room it is: who is told when some of it comes and goes."""
 
-    freed: int
-    """Grows whenever room may have appeared somewhere."""
+    freed: NewRoom
+    """Who is told where room may have appeared."""
     follower: PodFollower
     """Who is told of pods, and of room that is kept."""
 
     def assume(self, record: PodRecord, row: int) -> None:
         """Note that room taken on this row is this pod's."""
-
-    def note_neighbour(self, rows: Iterable[int]) -> None:
-        """Note that somebody is on nodes from now on where a pod may wait for just that."""
 
 
 class HeldRoom:
@@ -44,7 +42,7 @@ class HeldRoom:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         nodes, name = self._nodes, self._nodes.names[row]
         nodes.label_index.add(pod_class.pod_signature, row)
-        self._owner.note_neighbour((row,))
+        self._owner.freed.neighbours_on((row,))
         nodes.numa.touch(name)
         hold = self._occupants.hold(name, pod_class)
         self._device_users.hold(hold, pod_class.signature)
@@ -106,7 +104,7 @@ class HeldRoom:
             self._nodes.numa.touch(hold[0])
             self._device_users.end_hold(hold)
             self._nodes.card_holders.end_hold(hold)
-            self._owner.freed += 1
+            self._owner.freed.anywhere()
             self._owner.follower.gone(hold)
 
     def _charge(self, pod_class: PodClass, node: str, sign: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -377,60 +376,3 @@ class PodColumns:
         self._bound = longer(self._bound, room)
         self._leaving = longer(self._leaving, room)
         self._tenancy = longer(self._tenancy, room)
-
-
-@dataclass(slots=True)
-class Exits:
-    """What pods that left have made free, and what else there is by now that somebody may have waited for.
-
-    Attributes:
-        rows: Of the nodes on which there is more room.
-        storage: Whether a node may have come to take volumes that it did not take before, wherever it is.
-        devices: The rows of the nodes where devices may be free that were not.
-        all_devices: Whether that may be on any node, or devices may be others.
-        company: The rows of the nodes that pods have come to, or on which they are seen otherwise.
-    """
-
-    rows: dict[int, None] = field(default_factory=dict)
-    storage: bool = False
-    devices: dict[int, None] = field(default_factory=dict)
-    all_devices: bool = False
-    company: dict[int, None] = field(default_factory=dict)
-
-
-class NodeExits:
-    """What pods that left have made free since it was last asked, as long as nothing else has."""
-
-    def __init__(self) -> None:
-        self._exits = Exits()
-        self._count = self._before = 0
-
-    def note(self, rows: Iterable[int], *, storage: bool = False, company: Iterable[int] = ()) -> None:
-        """Note where there is more room, for which `freed` has grown by one.
-
-        Args:
-            rows: Of the nodes that a pod has left.
-            storage: Whether other nodes may take volumes that they did not take before.
-            company: Of the nodes that a pod has come to, or is seen otherwise on.
-        """
-        self._exits.rows.update(dict.fromkeys(rows))
-        self._exits.company.update(dict.fromkeys(company))
-        self._exits.storage |= storage
-        self._count += 1
-
-    def note_devices(self, rows: Iterable[int] | None) -> None:
-        """Note on which nodes devices may be free now, None: on any; nothing is said of what `freed` grows for."""
-        if rows is None:
-            self._exits.all_devices = True
-        else:
-            self._exits.devices.update(dict.fromkeys(rows))
-
-    def note_company(self, rows: Iterable[int]) -> None:
-        """Note to which nodes somebody is to come who is counted there already; `freed` says nothing of it."""
-        self._exits.company.update(dict.fromkeys(rows))
-
-    def take(self, freed: int) -> Exits | None:
-        """Return what was noted since the last call; None where `freed` has grown for something else as well."""
-        exits, count, before = self._exits, self._count, self._before
-        self._exits, self._count, self._before = Exits(), 0, freed
-        return exits if freed - before == count else None

@@ -187,11 +187,11 @@ def test_who_is_spread_counts_those_who_wait_for_their_victims_as_there():
     world.pod("has", gpus=4, node="free-0", priority=9)
     world.run()
     cluster = world.engine.state.cluster
-    cluster.exits.take(cluster.freed)
+    cluster.freed.take()
     world.hold_evictions = True
     world.pod("comes", gpus=4, labels={"app": "x"}, priority=5)
     world.decide()
-    exits = cluster.exits.take(cluster.freed)
+    exits = cluster.freed.take()
     assert exits is not None
     assert [cluster.nodes.names[row] for row in exits.company] == ["free-1"]
     assert world.reason("Pod", "comes") == "WaitingForVictims"

@@ -260,11 +260,11 @@ def test_who_shares_a_claim_that_is_promised_is_looked_at_on_any_node():
     world.devices.held = True
     world.run()
     cluster = world.engine.state.cluster
-    cluster.exits.take(cluster.freed)
+    cluster.freed.take()
     for name in ("first", "second"):
         world.pod(name, gpus=0, device_claims=("both",))
     world.decide()
-    exits = cluster.exits.take(cluster.freed)
+    exits = cluster.freed.take()
     assert exits is not None
     assert exits.all_devices
 
@@ -278,14 +278,14 @@ def test_devices_are_told_of_where_a_pod_has_ended_and_again_when_its_claim_is_f
     claiming(world, "waits", 2)
     world.run()
     cluster, where = world.engine.state.cluster, world.where()[ended]
-    cluster.exits.take(cluster.freed)
+    cluster.freed.take()
     world.finish(ended)
-    exits = cluster.exits.take(cluster.freed)
+    exits = cluster.freed.take()
     assert exits is not None
     assert [cluster.nodes.names[row] for row in exits.devices] == [where]
     assert not exits.all_devices
     world.devices.free(ended)
-    exits = cluster.exits.take(cluster.freed)
+    exits = cluster.freed.take()
     assert exits is not None
     assert [cluster.nodes.names[row] for row in exits.devices] == [where]
     assert not exits.rows

@@ -27,7 +27,7 @@ def follow_load(state: AdmissionState) -> None:
             rows = np.flatnonzero(one.beyond(nodes))
             closed = frozenset(nodes.names[row] for row in rows)
             if state.closed_by_load.get(name, frozenset()) - closed:
-                state.cluster.freed += 1
+                state.cluster.freed.anywhere()
             state.closed_by_load[name] = closed
             if one.expected:
                 due = min(due, _follow_headroom(state, name, one))
@@ -43,7 +43,7 @@ def _follow_headroom(state: AdmissionState, profile: str, thresholds: LoadThresh
     now = {nodes.names[row]: float(left[row]) for row in rows}
     before = state.load_headroom.get(profile, {})
     if any(now.get(name, math.inf) > more for name, more in before.items()):
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
     state.load_headroom[profile] = now
     return float(nodes.load.measured_at[rows].min()) + thresholds.max_age + 1 if len(rows) else math.inf
 

@@ -78,7 +78,7 @@ def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey],
     for key, (times, end) in list(reservations.pauses.items()):
         if 0 < end <= state.now:
             reservations.pauses[key] = (times, 0.0)
-            state.cluster.freed += 1
+            state.cluster.freed.anywhere()
             entry = entry_of(key)
             if entry is not None and entry.queue is not None:
                 state.ledger.changes.retry(entry.queue.name)
@@ -109,7 +109,7 @@ def end_reservation(state: BackfillState, workload: Workload) -> None:
 def look_for_next(state: BackfillState, queue: Queue | None) -> None:
     """Have the next head looked for: one for whom nothing was kept stands in its way no more."""
     if queue is not None and queue.reserves and queue.name not in state.backfill_reservations.of:
-        state.cluster.note_exposed(())
+        state.cluster.freed.on(())
 
 
 def release_reservation(state: BackfillState, key: WorkloadKey) -> bool:
@@ -382,7 +382,7 @@ def _give_up(state: BackfillState, reservation: BackfillReservation) -> None:
     del state.backfill_reservations.of[reservation.queue]
     state.backfill_reservations.given_up[reservation.workload] = None
     if reservation.owed:
-        state.cluster.freed += 1  # it may be anybody's turn now
+        state.cluster.freed.anywhere()  # it may be anybody's turn now
     else:
-        state.cluster.note_exposed(reservation.nodes)
+        state.cluster.freed.on(reservation.nodes)
     state.ledger.changes.retry(reservation.queue)

@@ -355,7 +355,7 @@ class Engine:
         if nomination is not None and workload.key in state.nominations.ours:
             nominations.leave_spots(state, workload.key, nomination)
         elif nomination is not None:
-            state.cluster.freed += 1
+            state.cluster.freed.anywhere()
         is_news = nomination is not None or preemption.waits is not None
         if is_news or not (workload.key in self._changed or reporting.is_reported_later(state, workload)):
             self._note([workload])

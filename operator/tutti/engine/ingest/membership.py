@@ -240,7 +240,7 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     movable = says_movable(pod.metadata.annotations)
     if movable is not member.movable and member.pod.place:
-        state.cluster.freed += 1  # it may be moved now for who waits, or may not
+        state.cluster.freed.anywhere()  # it may be moved now for who waits, or may not
     member.movable = movable
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
     if _agree(state, member):

@@ -105,7 +105,7 @@ def look_again(state: LifecycleState) -> None:
     silent = dict.fromkeys(sorted({node for node, since, ends in _unanswered(state) if since <= state.now < ends}))
     if silent != cards.silent:
         cards.silent, cards.version = silent, cards.version + 1
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
     for node, keys in list(state.card_waits.items()):
         if node in silent:
             woken = [key for key in keys if not _is_binding(state, key)]

@@ -242,7 +242,7 @@ def _tell_freed(state: LifecycleState, before: KeptForSuccessors | None, kept: K
         if any(amount > now.get(what, 0) for what, amount in usage.items()):
             state.ledger.changes.retry(queue)
     if len(before.spots) > (0 if kept is None else len(kept.spots)):
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
 
 
 def _usage(kept: KeptForSuccessors) -> dict[str, Usage]:

@@ -49,7 +49,7 @@ def follow_network(state: LifecycleState) -> None:
     if not network or state.network_seen == network.version:
         return
     state.network_seen = network.version
-    state.cluster.freed += 1
+    state.cluster.freed.anywhere()
     places_of(state.cluster.nodes)  # the first gang need not wait for its columns
     if network.topology is not None:
         state.groups_without_topology.clear()

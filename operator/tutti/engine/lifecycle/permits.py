@@ -174,7 +174,7 @@ def recheck_held(state: LifecycleState) -> None:
     due = hosting.recheck_at is not None and hosting.recheck_at <= state.now
     if due:
         hosting.recheck_at = None
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
     if due or _freed(state) != state.returned_seen:
         for key in state.plugin_holds:
             state.touch(key)
@@ -189,7 +189,7 @@ def next_permit_due(state: LifecycleState) -> float | None:
 
 
 def _freed(state: LifecycleState) -> tuple[int, int]:
-    return state.cluster.freed, state.ledger.changes.frees
+    return state.cluster.freed.count, state.ledger.changes.frees
 
 
 def _ask_plugin(state: LifecycleState, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:

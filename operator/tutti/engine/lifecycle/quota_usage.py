@@ -235,7 +235,7 @@ def note_exposure(state: LifecycleState, workload: Workload) -> None:
     before, workload.exposure = workload.exposure, exposure
     if before is not None and before != exposure and workload.phase in ADMITTED:
         kept = (hold.node for group in workload.groups.values() for hold in group.holds)
-        state.cluster.note_exposed(chain((member.pod.place for member in workload.members()), kept))
+        state.cluster.freed.on(chain((member.pod.place for member in workload.members()), kept))
 
 
 def _apart(workload: Workload) -> Hashable:

@@ -105,7 +105,7 @@ def consolidate(
 def _is_time(state: PreemptionState, key: WorkloadKey, queue: str) -> bool:
     """Whether to look for moves for a workload now: not again before something has changed, and a while has passed."""
     moves, cluster = state.moves, state.cluster
-    seen = cluster.pod_columns.version, cluster.nodes.version, cluster.freed, state.catalog.version
+    seen = cluster.pod_columns.version, cluster.nodes.version, cluster.freed.count, state.catalog.version
     version = (*seen, state.budgets_eased)
     if moves.turn != state.now:
         moves.turn, moves.searches = state.now, Counter()

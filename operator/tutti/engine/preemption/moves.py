@@ -281,7 +281,7 @@ def _follow_making(state: PreemptionState, plan: MovePlan) -> None:
         elif state.now >= piece.until:
             for place in piece.places:
                 _refund(state, place, told=True)
-            state.cluster.freed += 1
+            state.cluster.freed.anywhere()
             _touch(state, piece)
             state.moves.finish(plan, [piece])
 
@@ -291,7 +291,7 @@ def _end_if_done(state: PreemptionState, plans: Iterable[MovePlan]) -> None:
         if not plan.pieces and state.moves.plans.get(plan.queue) is plan:
             del state.moves.plans[plan.queue]
             state.moves.changed[plan.queue] = None
-            state.cluster.freed += 1
+            state.cluster.freed.anywhere()
 
 
 # One place.

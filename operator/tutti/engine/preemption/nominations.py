@@ -72,7 +72,7 @@ def begin_nomination(
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes[spot.pod] = spot.node
-    state.cluster.note_nominated(spot.node for spot in nomination.spots)
+    state.cluster.freed.nominated_to(spot.node for spot in nomination.spots)
     wanted: Usage = {}
     for charge, pods in nomination.charges:
         add_to(wanted, charge.usage, pods)
@@ -135,7 +135,7 @@ def leave_spots(state: PreemptionState, key: WorkloadKey, nomination: Nomination
     spots = Counter(nomination.spots) - Counter(mine.spots if mine is not None else ())
     left = [one.node for one in spots if one.pod is None or (pod := pods.get(one.pod)) is None or pod.place != one.node]
     if left:
-        state.cluster.note_unheld(left)
+        state.cluster.freed.unheld_on(left)
 
 
 def _count_anew(state: PreemptionState, nomination: Nomination) -> None:
@@ -148,7 +148,7 @@ def _count_anew(state: PreemptionState, nomination: Nomination) -> None:
 def give_up_nomination(state: PreemptionState, key: WorkloadKey) -> None:
     """Let others have what was held for a workload."""
     if end_nomination(state, key) is not None:
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
         state.touch(key)
 
 
@@ -182,7 +182,7 @@ def refresh_nominations(state: PreemptionState) -> None:
     again_at = state.nominations.again_at
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
         state.ledger.changes.retry_all()
     _class_foreign(state)
     news = _with_news(state)
@@ -298,7 +298,7 @@ def note_foreign_nomination(state: PreemptionState, pod: Pod) -> None:
         pod_class = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
         spot, labels = Spot(pod_class, node, key), pod.metadata.labels
         state.nominations.others[key] = ForeignNomination(pod.spec.priority or 0, spot, labels)
-        state.cluster.note_nominated((node,))
+        state.cluster.freed.nominated_to((node,))
 
 
 def _class_foreign(state: PreemptionState) -> None:
@@ -316,7 +316,7 @@ def _class_foreign(state: PreemptionState) -> None:
 def drop_foreign_nomination(state: PreemptionState, key: PodKey) -> None:
     """Forget that another scheduler wants a pod to go somewhere."""
     if state.nominations.others.pop(key, None) is not None:
-        state.cluster.freed += 1
+        state.cluster.freed.anywhere()
 
 
 def _still_waits(workload: Workload) -> bool:

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 from tutti.api.core import TopologySpreadConstraint
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.new_room import Exits
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Exits
 from tutti.cluster.signatures import PodTerm
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.gained_room import TakesOut

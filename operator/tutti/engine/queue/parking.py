@@ -49,7 +49,7 @@ class ParkedClasses:
 
     def helped_by_room(self, state: QueueState) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
         """Return whom room may help: as long as it is there, those who fit where pods have left; and others."""
-        exits = state.cluster.exits.take(state.cluster.freed)
+        exits = state.cluster.freed.take()
         if exits is None:
             return (), self.for_room.classes()
         self._called = [one for one in self._called if one.called and one.size]  # a turn was cut short before them

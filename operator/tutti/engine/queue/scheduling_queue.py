@@ -10,10 +10,10 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | the same | `ledger.changes.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
-| pods left nodes, and no other room came to be | `cluster.exits` | of those, who may fit there (`domain_bounds.py`) |
-| pods came to nodes, or are seen otherwise there | `cluster.exits` | of those, who minds that and may fit by that |
-| devices are free, or others | `cluster.exits` | of those, who claims devices and may find them where he fits |
-| storage is otherwise, or a promised volume is free | `cluster.exits` | of those, who mounts volumes |
+| pods left nodes, and no other room came to be | `cluster.freed` | of those, who may fit there (`domain_bounds.py`) |
+| pods came to nodes, or are seen otherwise there | `cluster.freed` | of those, who minds that and may fit by that |
+| devices are free, or others | `cluster.freed` | of those, who claims devices and may find them where he fits |
+| storage is otherwise, or a promised volume is free | `cluster.freed` | of those, who mounts volumes |
 | the same | `backfill.heads_to_try` | for whom room is kept, was until now, or will be |
 | the same, or quota was given back | `ledger.snapshot` | of those, who may take back what is lent to others |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
@@ -118,7 +118,7 @@ class SchedulingQueue:
     def update(self, state: QueueState, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room, eased = self._seen
-        self._seen = (state.catalog.version, state.cluster.freed, state.budgets_eased)
+        self._seen = (state.catalog.version, state.cluster.freed.count, state.budgets_eased)
         freed = state.ledger.changes.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
@@ -131,7 +131,7 @@ class SchedulingQueue:
         self._activate(state, self._parked.for_room.reaching(state, freed))
         if state.quota_holdbacks.of or state.quota_holdbacks.activated:
             self._follow_holdbacks(state)
-        if room != state.cluster.freed:
+        if room != state.cluster.freed.count:
             self._activate(state, taken(self._parked.for_nodes))
             self._follow_room(state)
         if eased != state.budgets_eased:
@@ -139,7 +139,7 @@ class SchedulingQueue:
         for woken in self._parked.unthrottled(state.throttles.take_helped()):
             self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
-        for workload in early_fits.fitting_by_now(state, state.cluster.freed - room + respecified):
+        for workload in early_fits.fitting_by_now(state, state.cluster.freed.count - room + respecified):
             self._try_by_now(state, workload)
         if state.consultations.take_activated():
             self._activate(state, taken(self._parked.for_answers))
@@ -433,7 +433,7 @@ class SchedulingQueue:
     def _helped_meanwhile(self, state: QueueState) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         parked = self._parked
-        room = bool(parked.for_nodes or parked.for_room) and self._seen[1] != state.cluster.freed
+        room = bool(parked.for_nodes or parked.for_room) and self._seen[1] != state.cluster.freed.count
         room = room or state.throttles.has_helped(parked.for_throttles)
         return room or parked.is_helped(state)
 
