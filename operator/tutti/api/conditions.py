@@ -83,12 +83,12 @@ def merge_conditions(
 ) -> list[Mapping[str, Any]]:
     """The conditions of a status with `news` in place of those of the same type, new types last.
 
-    A condition keeps its `lastTransitionTime` while its status stays; otherwise it gets `now` (Unix seconds). The
-    result equals `conditions` exactly when nothing is to be written.
+    A condition keeps its `lastTransitionTime` while its status stays; otherwise it has the one that its news say, or
+    `now` (Unix seconds). The result equals `conditions` exactly when nothing is to be written.
     """
     result = {condition["type"]: condition for condition in conditions}
     for new in news:
         old = result.get(new["type"])
         since = old.get(SINCE, "") if old is not None and old["status"] == new["status"] else ""
-        result[new["type"]] = {**new, SINCE: since or timestamp(now)}
+        result[new["type"]] = {**new, SINCE: since or new[SINCE] or timestamp(now)}
     return list(result.values())

@@ -62,7 +62,8 @@ def restore(state: IngestState, workload: workloads.Workload, found: Workload | 
 def _restore_run(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over since when it has run, or how its last run has ended."""
     scheduled = find_condition(found.status.conditions, "Scheduled")
-    workload.running_since = _since(scheduled, "True")
+    if scheduled is not None:  # else somebody has made its object anew, and what runs has run for as long as it has
+        workload.running_since = _since(scheduled, "True")
     workload.was_scheduled = workload.was_scheduled or (scheduled is not None and scheduled.status == "True")
     finished = find_condition(found.status.conditions, "Finished")
     workload.was_finished = finished is not None and finished.status == "True"
@@ -167,7 +168,9 @@ def _forget(state: IngestState, workload: workloads.Workload) -> None:
     workload.checks, workload.checks_told, workload.provisioning = (), (0, ()), ()
     if workload.phase is not Phase.LEAVING:
         workload.evicted = None
-    workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
+    workload.requeues, workload.not_before = 0, 0.0
+    if workload.running_since is None:
+        workload.ran = 0.0
     workload.deactivated, workload.inactive_from = "", None
 
 
@@ -207,7 +210,7 @@ def _restore_counts(workload: workloads.Workload, found: Workload | PodGroup) ->
 
 def _restore_requeues(workload: workloads.Workload, found: Workload) -> None:
     """Take over how long it has run in all, and how often and until when it was put off because it was not ready."""
-    workload.ran = float(found.status.accumulated_past_execution_time_seconds)
+    workload.ran = max(workload.ran, float(found.status.accumulated_past_execution_time_seconds))
     if found.status.requeue is not None:
         workload.requeues = found.status.requeue.count
         workload.not_before = _seconds(found.status.requeue.at)

@@ -133,6 +133,21 @@ def note_first_members(state: LifecycleState, workload: Workload) -> None:
         workload.running_since = min([state.now, *(at for at in started if at is not None)])
 
 
+def note_start(state: LifecycleState, workload: Workload) -> None:
+    """Have the times of a workload begin that runs whole: now, or when as many as it needs had been taken over.
+
+    Who is found running is told by his pods alone where he has no object, or one that somebody has made anew.
+    """
+    if workload.running_since is None:
+        times = [math.inf if m.pod.started is None else m.pod.started for m in workload.members() if _runs(m)]
+        needed = sorted(times)[: max(1, workload.required)]
+        workload.running_since = min(state.now, max(needed, default=state.now))
+
+
+def _runs(member: Member) -> bool:
+    return bool(member.pod.node) and not (member.over or member.pod.terminated)
+
+
 def _counts_time(workload: Workload) -> bool:
     """Whether the times of a workload run: it has started whole, or keeps room for the rest of it."""
     if workload.phase is _BINDING:

@@ -332,8 +332,7 @@ def _reconcile_scheduled(state: LifecycleState, workload: Workload) -> None:
     elif tally.bound or workload.complete or awaits_successors(workload):
         transit(workload, _RUN_ON)
         workload.was_finished, workload.outcome = False, ""
-        if workload.running_since is None:
-            workload.running_since = state.now
+        limits.note_start(state, workload)
     else:
         workload.running_since = None
         transit(workload, Transition.START_ANEW)

@@ -40,10 +40,14 @@ def conditions_of(state: StatusState, workload: Workload) -> list[Json]:
         return []  # how it ended stays true when its pods are cleaned up
     is_told = {kind: known["status"] == "True" for kind, known in told.items()}
     said = [*_progress(workload, is_told), *_eviction(state, workload, told)]
-    return [
+    found = [
         condition_json(kind, status, reason, text, generation=workload.generation)
         for kind, status, reason, text in said
     ]
+    for one in found:
+        if (one["type"], one["status"]) == ("Scheduled", "True") and workload.running_since is not None:
+            one[cond.SINCE] = cond.timestamp(workload.running_since)  # its object may be younger than its run
+    return found
 
 
 Said = tuple[str, Status, str, str]
