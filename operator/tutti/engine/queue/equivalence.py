@@ -131,18 +131,34 @@ def classes_of_entry(entry: QueueEntry) -> int:
 def let_rest(state: QueueState, entry: QueueEntry) -> bool:
     """Have those equal to one that could not be admitted rest, where a try costs much.
 
-    A head that blocks its queue harms itself alone, unless it takes as long as devices may be looked for.
+    A head that blocks its queue harms itself alone, unless it takes as long as devices may be looked for, or comes to
+    ask for something else time and again (`rests_on`).
 
     Returns:
         Whether they are tried again after that whatever happens: devices have not been looked for everywhere yet.
     """
-    equals, length = entry.equivalence, _length_of_search(state, entry)
-    heavy = terms_of_entry(entry) > _LIGHT_TERMS or classes_of_entry(entry) > _LIGHT_CLASSES
-    if length is not SearchLength.SHORT or (heavy and not equals.line.strict):
-        equals.rests += 1
-        base, longest = _REST_SECONDS if length is SearchLength.SHORT else _REST_AFTER_SEARCH
-        equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
+    equals, workload, length = entry.equivalence, entry.workload, _length_of_search(state, entry)
+    is_long = length is not SearchLength.SHORT
+    if is_long or _is_heavy(entry):
+        workload.rests = max(equals.rests, workload.rests) + 1
+        base, longest = _REST_AFTER_SEARCH if is_long else _REST_SECONDS
+        workload.rests_until = state.now + backoff_seconds(workload.rests, state.random, base=base, most=longest)
+        if is_long or not equals.line.strict:
+            equals.rests, equals.rests_until = workload.rests, workload.rests_until
     return length is SearchLength.CUT_SHORT
+
+
+def rests_on(state: QueueState, entry: QueueEntry) -> bool:
+    """Whether one that asks for something else by now goes on resting after a try that has cost much.
+
+    Whoever changes his pods all the time would else have as much tried each time. What is light by now is tried at
+    once: others may be equal to it.
+    """
+    return entry.workload.rests_until > state.now and entry.equivalence.size == 1 and _is_heavy(entry)
+
+
+def _is_heavy(entry: QueueEntry) -> bool:
+    return terms_of_entry(entry) > _LIGHT_TERMS or classes_of_entry(entry) > _LIGHT_CLASSES
 
 
 def _length_of_search(state: QueueState, entry: QueueEntry) -> SearchLength:

@@ -92,6 +92,13 @@ class ParkedClasses:
             for other in self.by_quota.of_queue(equals.line.name[0], equals.root):
                 self.look_again(other)
 
+    def rest(self, entry: QueueEntry, why: Explanation) -> None:
+        """Let the only one of a class that has not been tried yet be tried when it has rested, and not before."""
+        equals = entry.equivalence
+        equals.rests_until = entry.workload.rests_until
+        self.park(equals, why)
+        self.roused[equals] = None
+
     def note(self, state: QueueState, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool) -> None:
         """Note what could help those equal to an entry that could not be admitted.
 

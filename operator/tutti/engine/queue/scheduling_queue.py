@@ -50,6 +50,7 @@ from tutti.engine.queue.equivalence import (
     let_rest,
     may_block,
     queue_name_of,
+    rests_on,
     shape_of,
     sort_key,
 )
@@ -70,6 +71,8 @@ from tutti.quota.proportion import PendingRequests
 
 _WAITING: Final = Phase.WAITING
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
+
+RESTING = Explanation(Gate.QUEUE, IN_LINE, "its last try took long; it is looked at again when it has rested")
 
 
 class SchedulingQueue:
@@ -250,6 +253,8 @@ class SchedulingQueue:
     def _rebuild(self, state: QueueState) -> None:
         """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
         everybody = [*self._gated.values(), *(one.workload for one in self._entries.values())]
+        for workload in everybody:
+            workload.rests_until = 0.0
         for queue in self._queues.values():
             queue.clear()
         for index in (self._gated, self._entries, self._queues, self._active):
@@ -285,6 +290,7 @@ class SchedulingQueue:
     def _place_by_rule(self, state: QueueState, workload: Workload) -> None:
         if not reconciliation.wants_nodes(workload):
             self.drop(workload)
+            workload.rests = 0
             return
         waits_for = predecessors.waits_for_others(state, workload)
         if workload.not_before > state.now:
@@ -345,6 +351,8 @@ class SchedulingQueue:
             self._orders.note(entry, state.now)
             if queue is not None:
                 self._pending.come(queue.name, equals.asks)
+            if rests_on(state, entry):
+                self._parked.rest(entry, RESTING)
         equals = entry.equivalence
         if equals.stale and equals.first() is entry and workload.report_at is None:  # its numbers may be told by now
             equals.before, equals.stale, equals.looked_at = None, False, state.now

@@ -141,6 +141,8 @@ class Workload:
         was_finished: Whether all its members had ended when last some were there.
         evicted: Why it was last taken out, until it is admitted again.
         requeues: How often it was taken out because it was not ready in time, since it was last set active.
+        rests: How many tries of it, on end, cost so much that it rested after each.
+        rests_until: Until when it rests, Unix seconds.
         refusals: How often, on end, a member could not be asked to leave.
         ask_at: When members are asked to leave again, Unix seconds; 0 at once.
         began: When it was admitted again after its last eviction, Unix seconds; 0 where there was none.
@@ -240,6 +242,8 @@ class Workload:
     was_finished: bool = False
     evicted: WorkloadEviction | None = None
     requeues: int = 0
+    rests: int = 0
+    rests_until: float = 0.0
     refusals: int = 0
     ask_at: float = 0.0
     began: float = 0.0
