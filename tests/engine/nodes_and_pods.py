@@ -237,7 +237,8 @@ class NodesAndPods:
         ends = datetime.fromtimestamp(self.now + grace, UTC)
         for name in names:
             pod = self.pods["default", name]
-            self.put(replaced(pod, metadata=replaced(pod.metadata, deletion_timestamp=ends)))
+            meta = replaced(pod.metadata, deletion_timestamp=ends, deletion_grace_period_seconds=int(grace))
+            self.put(replaced(pod, metadata=meta))
 
     def keep(self, name: str) -> None:
         """The pod is not told to end after all."""

@@ -43,6 +43,8 @@ BOUND_PHASES = (PodPhase.BOUND, PodPhase.BOUND_READY, PodPhase.BOUND_LEAVING, Po
 """By whether the pod is ready, and whether it is being deleted: one and two more."""
 
 
+LONGEST_GRACE: Final = 3600.0
+"""For how many seconds of its grace period a pod that is being deleted is waited for; pods may name any number."""
 _NOBODY: Final = [0] * len(PodPhase)
 
 
@@ -85,7 +87,8 @@ class PodRecord:
         containers: What its containers are called, init containers first, where it asks by extended resources for what
             devices stand in for, and was seen since that is known.
         started: When the kubelet took it over, Unix seconds; None where it has not.
-        leaves_by: When its grace period is over, Unix seconds; infinity where it is not being deleted.
+        leaves_by: When its grace period is over, Unix seconds, or has lasted for as long as anybody waits for one;
+            infinity where it is not being deleted.
         scheduler: Who places it.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
@@ -182,8 +185,7 @@ class PodRecord:
         self.gated = bool(pod.spec.scheduling_gates)
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
-        ends = pod.metadata.deletion_timestamp
-        self.leaves_by = math.inf if ends is None else ends.timestamp()
+        self.leaves_by = _leaves_by(pod.metadata)
         if self.pod_class.devices.extended:
             self.containers = tuple([one.name for one in (*pod.spec.init_containers, *pod.spec.containers)])
 
@@ -319,3 +321,11 @@ def readable_granted(pod: Pod, held: Amounts, requests: Amounts) -> Amounts | No
     except AmountError:
         return None
     return None if found is held or found == requests else found
+
+
+def _leaves_by(meta: ObjectMeta) -> float:
+    """Return until when a pod is waited for that is being deleted, Unix seconds; infinity where it is not."""
+    if meta.deletion_timestamp is None:
+        return math.inf
+    ends = meta.deletion_timestamp.timestamp()
+    return min(ends, ends - (meta.deletion_grace_period_seconds or 0) + LONGEST_GRACE)
