@@ -186,3 +186,41 @@ def test_a_status_that_tells_nonsense_holds_nothing_for_long(part: dict[str, Any
     assert world.engine.state.ledger.used("cq").keys() <= {
         ("default", name) for name in ("cpu", "memory", "nvidia.com/gpu")
     }
+
+
+@pytest.mark.parametrize("backwards", [None, False, True])
+def test_pods_that_come_to_ask_for_more_than_a_check_was_asked_about_are_asked_about_anew(backwards: bool | None):
+    """Whoever swapped his pods had as much as his queue has for what a budget had allowed little of."""
+    world = checked(gpus=100)
+    world.node("n1", gpus=100)
+    world.run()
+    if backwards is not None:
+        world.restart(backwards=backwards)
+        world.run()
+    assert world.used("cq") == 2
+    assert world.events("QuotaGivenBack") == []
+    for rank in range(2):
+        world.pod(f"x-{rank}", workload="w", gpus=16)
+        world.delete(f"w-{rank}")
+    world.answer_check("budget", "Ready")
+    world.run()
+    assert world.where() == {}
+    (told,) = world.events("QuotaGivenBack", "w")
+    assert told.note == "the quota that it held is given back: the pods of pod group main ask for more now"
+    assert (world.used("cq"), states(world)) == (32, {"budget": "Pending"})
+    world.answer_check("budget", "Ready")
+    world.run()
+    assert world.where() == {"x-0": "n1", "x-1": "n1"}
+
+
+def test_pods_that_come_to_ask_for_less_go_on_with_what_the_check_has_said():
+    world = checked(gpus=100)
+    world.node("n1", gpus=100)
+    world.pod("w-0", workload="w", gpus=4)
+    world.run()
+    world.delete("w-0")
+    world.pod("w-0", workload="w", gpus=2)
+    world.answer_check("budget", "Ready")
+    world.run()
+    assert world.where() == {"w-0": "n1", "w-1": "n1"}
+    assert world.used("cq") == 3

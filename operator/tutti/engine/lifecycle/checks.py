@@ -43,8 +43,9 @@ from tutti.engine.records.explanation import (
 )
 from tutti.engine.records.members import Additions, Charge, HeldQuota, MemberGroup
 from tutti.engine.records.observations import ChecksReset
+from tutti.engine.records.pod_sets import required_classes
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
-from tutti.quota.flavors import NO_CHECKS, QueueChecks
+from tutti.quota.flavors import NO_CHECKS, Queue, QueueChecks
 from tutti.quota.tree import add_to
 
 ASKED = "quota is reserved; the check has yet to answer"
@@ -340,7 +341,8 @@ def _cannot_hold(state: LifecycleState, workload: Workload) -> str:
     """Return why the quota that a workload holds is not what it needs any more; "" where it is."""
     if workload.problem is not None:
         return workload.problem.message
-    if workload.cluster_queue not in state.catalog.queues:
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    if queue is None:
         return f"ClusterQueue {workload.cluster_queue} cannot be used any more"
     tally = workload.counts()
     if tally.bound:
@@ -351,7 +353,21 @@ def _cannot_hold(state: LifecycleState, workload: Workload) -> str:
         missing = max(0, group.min_count - group.counts().placed - group.counts().reserved)
         if (0 if group.held is None else group.held.pods) != missing:
             return f"pod group {group.name} needs another number of members now"
+        if group.held is not None and _asks_for_more(queue, group, group.held):
+            return f"the pods of pod group {group.name} ask for more now"
     return ""
+
+
+def _asks_for_more(queue: Queue, group: MemberGroup, held: HeldQuota) -> bool:
+    """Whether the pods for which quota is held would use more of it: a check has said yes to as much as is held."""
+    covered = {name for one in queue.groups for name in one.covered}
+    left = dict.fromkeys(covered, 0)
+    for (_, name), amount in held.charge.usage.items():
+        left[name] = left.get(name, 0) + amount
+    for pod_class, pods in required_classes(group, held.pods).items():
+        for name in covered & pod_class.charged.keys():
+            left[name] -= pod_class.charged[name] * pods
+    return any(left[name] < 0 for name in covered)
 
 
 def _ask(state: LifecycleState, workload: Workload, names: Sequence[str]) -> None:

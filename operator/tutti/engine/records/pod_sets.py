@@ -6,6 +6,7 @@ import itertools
 import re
 import sys
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -150,6 +151,15 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         return needs
     around = _placed_around(workload)
     return [need if need.topology is None else around.near(need) for need in needs]
+
+
+def required_classes(group: MemberGroup, count: int) -> dict[PodClass, int]:
+    """Return of which classes so many pods of a group are that want nodes, with promised ones for those missing."""
+    waiting = _by_rank([m for m in group.members.values() if m.pod.counted is WAITING])[:count]
+    found = Counter(member.pod.pod_class for member in waiting)
+    if group.promised is not None and len(waiting) < count:
+        found[group.promised] += count - len(waiting)
+    return found
 
 
 def _alone(workload: Workload, group: MemberGroup) -> PodSetRequest | None:
