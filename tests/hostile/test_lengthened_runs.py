@@ -89,3 +89,26 @@ def test_an_object_that_is_made_anew_while_nobody_looks_has_run_since_as_many_as
     assert len(world.where()) == 3
     world.until(LIMIT / 2)
     assert world.where() == {}
+
+
+def test_who_deletes_the_object_of_his_gang_while_it_is_bound_runs_no_longer_and_is_not_protected_for_ever():
+    """Nobody says any more how many it needs: what runs of it is left alone, and was so beyond every limit."""
+    world = limited()
+    world.hold_binds = True
+    world.pod_group("g", 2, queueName="queue")
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g", queue="queue", gpus=4)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.start("g-0")
+    began = world.now
+    world.remove_object("PodGroup", "g")
+    world.delete("g-1")
+    world.answer(second, "Gone")
+    world.until(LIMIT / 2)
+    state = world.engine.state
+    assert world.where() == {"g-0": "n0"}
+    assert protected_until(state, state.workloads["PodGroup", "default", "g"]) == began + MINIMUM
+    world.until(LIMIT / 2)
+    assert world.where() == {}

@@ -149,9 +149,9 @@ def _runs(member: Member) -> bool:
 
 
 def _counts_time(workload: Workload) -> bool:
-    """Whether the times of a workload run: it has started whole, or keeps room for the rest of it."""
+    """Whether the times of a workload run: it has started whole, keeps room for the rest of it, or has none to come."""
     if workload.phase is _BINDING:
-        return workload.running_since is not None and workload.style is _WITH_ROOM
+        return workload.running_since is not None and (workload.style is _WITH_ROOM or workload.deadline is None)
     return workload.phase is _SCHEDULED
 
 

@@ -199,6 +199,7 @@ def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
         early_starts.time_out_late_members(state, workload)
     elif workload.counts().bound and _has_no_sizes(state, workload):
         workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+        limits.note_start(state, workload)
     elif workload.counts().bound and workload.keeps_trying:
         binding.keep_trying(state, workload)
     elif workload.counts().bound:
