@@ -93,3 +93,18 @@ def test_what_belongs_to_nobody_s_workload_is_taken_to_stay():
     world.run()
     assert "keptUntil" not in world.why("Workload", "whole").details
     assert "keptUntil" in world.why("Workload", "rest").details
+
+
+def test_a_head_that_loses_and_makes_anew_a_member_time_and_again_has_no_more_kept_for_it():
+    """Each time that it was whole again it had another while, and never paused."""
+    world = starved(seconds=60)
+    kept = 0
+    for _ in range(24):
+        world.until(50)
+        kept += "keptUntil" in world.why("Workload", "head").details
+        member = world.pods["default", "head-1"]
+        world.delete("head-1")
+        world.run()
+        world.put(member)
+        world.run()
+    assert 1 <= kept <= 6

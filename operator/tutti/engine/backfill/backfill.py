@@ -89,11 +89,26 @@ def _refresh(state: BackfillState, reservation: BackfillReservation, entry: Queu
     is_head = entry is not None and _stays_kept_for(state, entry, reservation)
     if entry is None or not is_head or not has_its_nodes(reservation, state.cluster.nodes.rows):
         _give_up(state, reservation)
+        if entry is None and _has_left_by_itself(state, reservation):
+            _pause(state, state.catalog.queues[reservation.queue], reservation.workload)
     elif reservation.until <= state.now:
         _give_up(state, reservation)
         _pause(state, state.catalog.queues[reservation.queue], reservation.workload)
     else:
         reservation.key, reservation.local_queue = entry.key, entry.equivalence.local_queue
+
+
+def _has_left_by_itself(state: BackfillState, reservation: BackfillReservation) -> bool:
+    """Whether a head cannot be tried any more though it waits: it would else have a new while each time it comes back.
+
+    Who waits for victims, or has been told to start later, is none of these; nor whose start is known.
+    """
+    workload = state.workloads.get(reservation.workload)
+    if workload is None or workload.phase is not _WAITING or reservation.starts_at is not None:
+        return False
+    if reservation.queue not in state.catalog.queues or workload.not_before > state.now:
+        return False
+    return reservation.workload not in state.nominations.ours
 
 
 def end_reservation(state: BackfillState, workload: Workload) -> None:
