@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.engine.backfill.heads import easy, job, reserved, runs
+import pytest
+
+from tests.engine.backfill.heads import easy, ends, job, reserved, runs
 from tests.engine.world import START
 from tutti.api.conditions import timestamp
 
@@ -73,3 +75,51 @@ def test_nobody_is_looked_at_again_and_again_while_what_is_overdue_takes_its_tim
     world.delete("hundred-0")
     world.run()
     assert runs(world, "head")
+
+
+@pytest.mark.parametrize("how", ["raised", "left out", "made anew"])
+def test_who_was_let_by_for_it_ends_in_time_cannot_come_to_run_for_longer(how: str):
+    """Whoever said 90 s and then more kept the head waiting, which had been promised when it starts."""
+    world = easy()
+    job(world, "short", 2, 90)
+    world.run()
+    assert runs(world, "short")
+    limit = {} if how == "left out" else {"maximumExecutionTimeSeconds": 10**6}
+    if how == "made anew":
+        world.remove_object("Workload", "short")
+        world.run()
+    world.workload("short", {"name": "main", "count": 1, "minCount": 1}, queueName="queue", **limit)
+    world.run()
+    world.until(89)
+    assert runs(world, "short")
+    world.until(12)
+    ends(world, "hundred")
+    assert runs(world, "head")
+    assert world.condition("Workload", "short", "Evicted")["message"] == (
+        "it has run for 90 s, its maximumExecutionTimeSeconds as it was when it was admitted; it is set inactive"
+    )
+
+
+def test_who_has_been_let_in_may_come_to_run_for_less():
+    world = easy()
+    job(world, "short", 2, 90)
+    world.run()
+    for seconds in (40, 60):
+        world.workload(
+            "short", {"name": "main", "count": 1, "minCount": 1}, queueName="queue", maximumExecutionTimeSeconds=seconds
+        )
+        world.run()
+    world.until(41)
+    assert not runs(world, "short")
+
+
+def test_an_administrator_may_raise_the_default_of_a_queue_for_what_runs():
+    world = easy()
+    quota = world.objects["ClusterQueue", "", "cq"]["spec"]
+    world.object("ClusterQueue", "cq", quota | {"defaultMaximumExecutionTimeSeconds": 90})
+    job(world, "short", 2)
+    world.run()
+    assert runs(world, "short")
+    world.object("ClusterQueue", "cq", quota | {"defaultMaximumExecutionTimeSeconds": 200})
+    world.until(150)
+    assert runs(world, "short")

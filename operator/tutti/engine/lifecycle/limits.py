@@ -48,11 +48,29 @@ def read_limits(workload: Workload, found: WorkloadObject) -> None:
 
 
 def limit_by_queue(state: LifecycleState, workload: Workload) -> None:
-    """Have a workload run for as long as its queue's default says, where neither it nor an owner says how long."""
+    """Have a workload run for as long as its queue's default says, where neither it nor an owner says how long.
+
+    That is the last that is read of how long it may run.
+    """
     if workload.limit_seconds is None and workload.queue:
         default = state.catalog.default_limit(workload.key[1], workload.queue, workload.cluster_queue)
         if default is not None:
             workload.limit_seconds, workload.limit_by = default.seconds, default.said_by
+    _keep_to_limit(state, workload)
+
+
+def _keep_to_limit(state: LifecycleState, workload: Workload) -> None:
+    """Let what is admitted run for no longer than it said, where heads are promised when that ends.
+
+    It may have been let by for that. Its queue's default is its administrator's, who may raise it.
+    """
+    known, by = workload.limit_kept
+    workload.limit_stands = False
+    if known is not None and workload.phase in ADMITTED and state.catalog.reserving and not (by and workload.limit_by):
+        said = workload.limit_seconds
+        if said is None or said > known:
+            workload.limit_seconds, workload.limit_by, workload.limit_stands = known, by, True
+    workload.limit_kept = workload.limit_seconds, workload.limit_by
 
 
 def enforce_limits(state: LifecycleState, workload: Workload) -> None:
@@ -228,6 +246,7 @@ def _enforce_times(state: LifecycleState, workload: Workload) -> None:
     if end is not None and end <= state.now:
         of = f"the defaultMaximumExecutionTimeSeconds of {workload.limit_by}"
         of = of if workload.limit_by else "its maximumExecutionTimeSeconds"
+        of += " as it was when it was admitted" if workload.limit_stands else ""
         then = SET_INACTIVE if workload.key[0] == "Workload" else "; it is not started again"
         text = f"it has run for {workload.limit_seconds} s, {of}{then}"
         deactivate(state, workload, DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)

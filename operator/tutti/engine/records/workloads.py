@@ -118,6 +118,8 @@ class Workload:
         ready_seconds: How long it may run without being ready; None: for ever.
         limit_seconds: How long it may run in all; None: for ever.
         limit_by: Which queue says so, where it does not itself; "" where it does.
+        limit_kept: What these two were when they were read last: it may only have less once it is admitted.
+        limit_stands: Whether it says more by now, in vain.
         requeue: How long it waits after it was taken out because it was not ready.
         decisive: The groups that decide on its success; none: all of them.
         fails_with_members: Whether it is taken out and set inactive when a member fails.
@@ -225,6 +227,8 @@ class Workload:
     ready_seconds: int | None = None
     limit_seconds: int | None = None
     limit_by: str = ""
+    limit_kept: tuple[int | None, str] = (None, "")
+    limit_stands: bool = False
     requeue: Requeue = _AT_FIRST
     decisive: tuple[str, ...] = ()
     fails_with_members: bool = False
