@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tutti_sim.meta import Json, names
+from tutti_sim.meta.checks import check_text
 from tutti_sim.meta.errors import FieldError, duplicate, invalid, required
 
 MOST_REQUESTS: Final = 32
@@ -96,7 +97,7 @@ def driver(name: str, at: str) -> Faults:
     if not name:
         return [required(at)]
     faults = [too_long(at, _LONGEST_DRIVER)] if len(name) > _LONGEST_DRIVER else []
-    return faults + subdomain(name, at)
+    return faults + check_text(name, at, lambda text: names.subdomain_faults(text.lower()))
 
 
 def pool(name: str, at: str) -> Faults:

@@ -115,6 +115,13 @@ class ResourceSliceStrategy(Strategy):
     answers_object = True
     generation = True
 
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """Drivers that are not named as everybody names them."""
+        del pattern
+        driver = obj.get("spec", {}).get("driver", "")
+        text = f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters'
+        return [text] if driver != driver.lower() else []
+
     def default(self, obj: Json) -> None:
         """A taint says since when."""
         spec = obj.setdefault("spec", {})

@@ -11,6 +11,7 @@ from tutti_sim.http.rendering import Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.kinds.resource import BuiltinCodec, Resource, Strategy
 from tutti_sim.meta import Json, clock
+from tutti_sim.meta.checks import STANDARD_FINALIZERS
 from tutti_sim.meta.errors import (
     bad_request,
     invalid,
@@ -21,7 +22,7 @@ from tutti_sim.meta.errors import (
 )
 from tutti_sim.rest import binding, write
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.metadata import STANDARD_FINALIZERS, Call, write_call
+from tutti_sim.rest.metadata import Call, write_call
 
 TOKEN_SECONDS = 3600
 TOKEN_LIMIT = 1 << 32

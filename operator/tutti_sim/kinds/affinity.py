@@ -171,8 +171,9 @@ def _toleration(one: Json, at: str) -> list[FieldError]:
         if value:
             text = "value must be empty when `operator` is 'Exists'"
             errors.append(invalid(f"{at}.operator", _shown(one), text))
-    elif operator not in ("Lt", "Gt"):
-        errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
+    else:
+        compares = ("Lt", "Gt") if operator in ("Lt", "Gt") else ()  # known, and behind a gate
+        errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists", *compares)))
     if effect and effect not in EFFECTS:
         errors.append(unsupported(f"{at}.effect", effect, EFFECTS))
     return errors

@@ -17,6 +17,7 @@ from tutti_sim.kinds.decode import Notes, decoder
 from tutti_sim.kinds.mismatch import DecodeError
 from tutti_sim.kinds.poddefaults import default_pod
 from tutti_sim.kinds.podrules import check_spec
+from tutti_sim.kinds.podwarnings import warn_of_spec
 from tutti_sim.kinds.resource import BuiltinCodec
 from tutti_sim.meta import Json
 
@@ -58,6 +59,11 @@ def is_sound(known: bytes) -> bool:
     return bool(known) and _is_sound(known)
 
 
+def warnings(spec: Json, known: bytes) -> list[str]:
+    """What the writer of a specification of that pattern is warned of; empty where there is no pattern."""
+    return [] if known and not _is_odd(known) else warn_of_spec(spec, "spec")
+
+
 class PodCodec(BuiltinCodec):
     """Reads pods, with their defaults; the specification from the pattern, where that has been read before."""
 
@@ -96,6 +102,12 @@ def _as_read(known: bytes) -> bytes:
 @lru_cache(maxsize=_KEPT)
 def _is_sound(known: bytes) -> bool:
     return not check_spec(_decode(known), "spec")
+
+
+@lru_cache(maxsize=_KEPT)
+def _is_odd(known: bytes) -> bool:
+    """Whether there may be something to warn of; values that were blotted out may say more than the blot."""
+    return bool(warn_of_spec(_decode(known), "spec"))
 
 
 def _is_text(value: Any) -> bool:

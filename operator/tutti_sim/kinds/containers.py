@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
+from tutti_sim.kinds.mounts import check_devices, check_mounts
+from tutti_sim.kinds.security import check_container_security
+from tutti_sim.kinds.sizes import check_claims, check_resize_policies, check_resources
 from tutti_sim.meta import Json, names
-from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.checks import NOT_NEGATIVE, check_least, check_text
+from tutti_sim.meta.checks import check_least, check_text
 from tutti_sim.meta.errors import (
     FieldError,
     duplicate,
     forbidden_field,
     invalid,
-    not_found_field,
     required,
+    too_many,
     unsupported,
 )
 
@@ -29,8 +30,16 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL = ("Always", "IfNotPresent", "Never")
 ENDINGS = ("File", "FallbackToLogsOnError")
 RESTART = ("Always", "Never", "OnFailure")
+ACTIONS = ("Restart", "RestartAllContainers")
+MOST_RULES = 20
+MOST_CODES = 255
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 PRINTABLE = re.compile(r"[ -<>-~]+")
+HEADER = re.compile(r"[-A-Za-z0-9]+")
+HEADER_RULE = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', "
+    "regex used for validation is '[-A-Za-z0-9]+')"
+)
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
@@ -49,14 +58,33 @@ CONVERTIBLE = (*FIELDS, "metadata.annotations", "metadata.labels", "spec.restart
                "spec.hostNetwork", "status.phase", "status.nominatedNodeName")  # fmt: skip
 SUBSCRIPT = re.compile(r"metadata\.(?:labels|annotations)\['[^']+'\]")
 ENV_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-NAMED = ("storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps")
-STANDARD = ("cpu", "memory", "ephemeral-storage")
-
-_encode = msgspec.json.Encoder().encode
 
 
-def check_container(container: Json, at: str, volumes: set[str]) -> list[FieldError]:
-    """What is wrong with a container; `volumes` are those that it may mount."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What of its pod decides whether a container is sound.
+
+    Attributes:
+        volumes: those that it may mount, by name.
+        claims: the names of the resource claims that it may use.
+        restart: the pod's own restart policy.
+        host_users: whether the pod's users are those of its node.
+    """
+
+    volumes: Mapping[str, Json]
+    claims: frozenset[str]
+    restart: str
+    host_users: bool
+
+    @classmethod
+    def of(cls, spec: Json, volumes: Mapping[str, Json]) -> Surroundings:
+        """What a pod specification says that has these volumes."""
+        claims = frozenset(one.get("name", "") for one in spec.get("resourceClaims", ()))
+        return cls(volumes, claims, spec.get("restartPolicy", ""), bool(spec.get("hostUsers", True)))
+
+
+def check_container(container: Json, at: str, around: Surroundings) -> list[FieldError]:
+    """What is wrong with a container of any sort."""
     errors: list[FieldError] = []
     name, image = container.get("name", ""), container.get("image", "")
     errors.extend(check_text(name, f"{at}.name", names.label_faults) if name else [required(f"{at}.name")])
@@ -68,11 +96,41 @@ def check_container(container: Json, at: str, volumes: set[str]) -> list[FieldEr
     errors.extend(check_ports(container.get("ports", ()), f"{at}.ports"))
     errors.extend(check_environment(container.get("env", ()), f"{at}.env"))
     errors.extend(_environment_sources(container.get("envFrom", ()), f"{at}.envFrom"))
-    errors.extend(check_mounts(container, volumes, f"{at}.volumeMounts"))
+    errors.extend(check_mounts(container, around.volumes, f"{at}.volumeMounts"))
+    errors.extend(check_devices(container, around.volumes, f"{at}.volumeDevices"))
     if container.get("imagePullPolicy") not in PULL:
         errors.append(unsupported(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), PULL))
-    errors.extend(check_resources(container.get("resources", {}), f"{at}.resources"))
-    errors.extend(_resize_policies(container.get("resizePolicy", ()), f"{at}.resizePolicy"))
+    resources = container.get("resources", {})
+    errors.extend(check_resources(resources, f"{at}.resources"))
+    errors.extend(check_claims(resources.get("claims", ()), around.claims, f"{at}.resources.claims"))
+    errors.extend(check_resize_policies(container.get("resizePolicy", ()), around.restart, f"{at}.resizePolicy"))
+    context = container.get("securityContext", {})
+    errors.extend(check_container_security(context, f"{at}.securityContext", host_users=around.host_users))
+    return errors
+
+
+def check_restart(container: Json, at: str) -> list[FieldError]:
+    """What is wrong with when a container is started again."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", ())
+    where = f"{at}.restartPolicy"
+    errors: list[FieldError] = []
+    if policy is None and rules:
+        errors.append(required(where, "must specify restartPolicy when restart rules are used"))
+    elif policy is not None and policy not in RESTART:
+        errors.append(unsupported(where, policy, RESTART))
+    if len(rules) > MOST_RULES:
+        errors.append(too_many(f"{at}.restartPolicyRules", len(rules), MOST_RULES))
+    for index, rule in enumerate(rules):
+        place, action, codes = f"{at}.restartPolicyRules[{index}]", rule.get("action", ""), rule.get("exitCodes")
+        if action not in ACTIONS:
+            errors.append(unsupported(f"{place}.action", action, ACTIONS))
+        if codes is None:
+            errors.append(required(f"{place}.exitCodes", "must be specified"))
+            continue
+        if codes.get("operator", "") not in ("In", "NotIn"):
+            errors.append(unsupported(f"{place}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn")))
+        if len(codes.get("values", ())) > MOST_CODES:
+            errors.append(too_many(f"{place}.exitCodes.values", len(codes["values"]), MOST_CODES))
     return errors
 
 
@@ -243,8 +301,6 @@ def _handler(handler: Json, at: str) -> list[FieldError]:
     given = [one for one in (*HANDLERS, "sleep") if one in handler]
     if not given:
         return [required(at, "must specify a handler type")]
-    text = "may not specify more than 1 handler type"
-    errors.extend(forbidden_field(f"{at}.{extra}", text) for extra in given[1:])
     first = given[0]
     if first == "exec" and not handler["exec"].get("command"):
         errors.append(required(f"{at}.exec.command"))
@@ -254,87 +310,16 @@ def _handler(handler: Json, at: str) -> list[FieldError]:
         errors.extend(_port(handler[first].get("port", 0), f"{at}.{first}.port"))
     if first == "httpGet" and handler["httpGet"].get("scheme", "HTTP") not in ("HTTP", "HTTPS"):
         errors.append(unsupported(f"{at}.httpGet.scheme", handler["httpGet"]["scheme"], ("HTTP", "HTTPS")))
+    if first == "httpGet":
+        headers = (one.get("name", "") for one in handler["httpGet"].get("httpHeaders", ()))
+        place = f"{at}.httpGet.httpHeaders"
+        errors.extend(invalid(place, name, HEADER_RULE) for name in headers if not HEADER.fullmatch(name))
     if first == "grpc":
         errors.extend(check_port_number(handler["grpc"].get("port", 0), f"{at}.grpc.port"))
-    return errors
+    text = "may not specify more than 1 handler type"
+    return errors + [forbidden_field(f"{at}.{extra}", text) for extra in given[1:]]
 
 
 def _port(port: int | str, at: str) -> list[FieldError]:
     """What is wrong with a port that is told by its number or by its name."""
     return check_port_number(port, at) if isinstance(port, int) else check_text(port, at, port_name_faults)
-
-
-def check_mounts(container: Json, volumes: set[str], at: str) -> list[FieldError]:
-    """What is wrong with volume mounts: each needs a volume and a path of its own."""
-    errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, mount in enumerate(container.get("volumeMounts", ())):
-        name, where = mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            errors.append(required(f"{at}[{index}].name"))
-        if name not in volumes:
-            errors.append(not_found_field(f"{at}[{index}].name", name))
-        if not where:
-            errors.append(required(f"{at}[{index}].mountPath"))
-        if where in taken:
-            errors.append(invalid(f"{at}[{index}].mountPath", where, "must be unique"))
-        taken.add(where)
-    return errors
-
-
-def _resize_policies(policies: Any, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for one in policies:
-        name, policy = one.get("resourceName", ""), one.get("restartPolicy", "")
-        if name not in ("cpu", "memory"):
-            errors.append(unsupported(at, name, ("cpu", "memory")))
-        if policy not in ("NotRequired", "RestartContainer"):
-            errors.append(unsupported(at, policy, ("NotRequired", "RestartContainer")))
-    return errors
-
-
-def resource_name_faults(name: str) -> list[str]:
-    """What keeps a name from being one that a container counts: standard, or fully qualified."""
-    faults = names.qualified_faults(name)
-    if faults:
-        return faults
-    if "/" in name or name in STANDARD or name.startswith("hugepages-"):
-        return []
-    text = "must be a standard resource for containers"
-    return [text] if name in NAMED else ["must be a standard resource type or fully qualified", text]
-
-
-def check_resources(resources: Json, at: str) -> list[FieldError]:
-    """What is wrong with requests and limits."""
-    return list(_resource_errors(_encode(resources), at)) if resources else []
-
-
-@lru_cache(maxsize=4096)
-def _resource_errors(encoded: bytes, at: str) -> list[FieldError]:
-    """The check itself: few sizes are asked for by many pods."""
-    resources: Json = msgspec.json.decode(encoded)
-    errors: list[FieldError] = []
-    limits = resources.get("limits", {})
-    for field in ("limits", "requests"):
-        for name, value in resources.get(field, {}).items():
-            place = f"{at}.{field}[{name}]"
-            errors.extend(check_text(name, place, resource_name_faults))
-            if amount(value) < 0:
-                errors.append(invalid(place, value, NOT_NEGATIVE))
-            if "/" in name and amount(value).denominator != 1:
-                errors.append(invalid(place, value, "must be an integer"))
-            if field == "requests":
-                errors.extend(_request(name, value, limits.get(name), at))
-    return errors
-
-
-def _request(name: str, request: str, limit: str | None, at: str) -> list[FieldError]:
-    """What is wrong with a request beside its limit."""
-    fixed = "/" in name or name.startswith("hugepages-")
-    if fixed and limit is None:
-        return [required(f"{at}.limits", "Limit must be set for non overcommitable resources")]
-    if limit is not None and fixed and amount(request) != amount(limit):
-        return [invalid(f"{at}.requests", request, f"must be equal to {name} limit of {limit}")]
-    if limit is not None and amount(request) > amount(limit):
-        return [invalid(f"{at}.requests", request, f"must be less than or equal to {name} limit of {limit}")]
-    return []

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import base64
+from ipaddress import ip_interface
 
 from tutti_sim.kinds.affinity import check_taints
 from tutti_sim.kinds.containers import key_faults
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.checks import check_text
+from tutti_sim.meta.checks import check_text, finalizer_faults
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, too_long, unsupported
 
 IMMUTABLE = "field is immutable"
 LARGEST = 1024 * 1024
+
+
+def _networks(networks: list[str], at: str) -> list[FieldError]:
+    """What is wrong with the networks of a node: one of each family."""
+    errors, families, unread = list[FieldError](), list[int](), ""
+    for index, text in enumerate(networks):
+        try:
+            families.append(ip_interface(text if "/" in text else "").version)
+        except ValueError:
+            errors.append(invalid(f"{at}[{index}]", text, CIDR_RULE))
+            unread = unread or f"invalid CIDR[{index}]: <nil> (invalid CIDR address: {text})"
+    if len(networks) > 1 and unread:
+        told = f"Internal error: invalid PodCIDRs. failed to check with dual stack with error:{unread}"
+        errors.append(FieldError("InternalError", at, told))
+    if len(networks) > 1 and sorted(families) != [4, 6]:
+        errors.append(invalid(at, networks, "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
+CIDR_RULE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 class NamespaceStrategy(Strategy):
@@ -39,6 +60,11 @@ class NamespaceStrategy(Strategy):
         """Finalizers go through the finalize subresource only."""
         super().prepare_update(new, old)
         new["spec"] = old.get("spec", {})
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Finalizers are named as those of any object."""
+        finalizers = obj.get("spec", {}).get("finalizers", ())
+        return [error for one in finalizers for error in check_text(one, "spec.finalizers", finalizer_faults)]
 
     def validate_status(self, new: Json, old: Json) -> list[FieldError]:
         """It is active until it is deleted, and terminating from then on."""
@@ -67,6 +93,7 @@ class NodeStrategy(Strategy):
             spec.setdefault("podCIDRs", [spec["podCIDR"]])
         elif spec.get("podCIDRs"):
             spec["podCIDR"] = spec["podCIDRs"][0]
+        spec.pop("configSource", None)  # kubelets have not taken their configuration from here since 1.24
         status = obj.setdefault("status", {})
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
@@ -89,16 +116,23 @@ class NodeStrategy(Strategy):
         ]:
             status["nodeInfo"].setdefault(field, "")
 
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """Fields that nobody reads any more."""
+        del pattern
+        text = "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+        return [text] if obj.get("spec", {}).get("externalID") else []
+
     def validate(self, obj: Json) -> list[FieldError]:
         """Check taints and amounts."""
-        errors = check_taints(obj.get("spec", {}).get("taints", []), "metadata.taints")
+        spec = obj.get("spec", {})
+        errors = check_taints(spec.get("taints", []), "metadata.taints")
         for field in ("capacity", "allocatable"):
             errors.extend(
                 invalid(f"status.{field}.{name}", value, "must be greater than or equal to 0")
                 for name, value in obj.get("status", {}).get(field, {}).items()
                 if amount(value) < 0
             )
-        return errors
+        return [*errors, *_networks(spec.get("podCIDRs", []), "spec.podCIDRs")]
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """A provider's id stays once it is set."""

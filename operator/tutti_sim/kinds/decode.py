@@ -1,6 +1,7 @@
 """Decoding of built-in kinds as Go would do it.
 
-Unknown fields are dropped with a note, wrong types refused, zero values left out.
+Unknown fields are dropped with a note, wrong types refused, zero values left out. Of what is wrong Go tells the first
+text that a type of its own cannot read, a quantity or a time; the first value of a wrong type only where there is none.
 Decoders are compiled from the table of types, once for each type, into plain functions over JSON values.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tutti_sim.kinds import markers
-from tutti_sim.kinds.mismatch import DecodeError, MismatchError, go_item, go_type, struct_name
+from tutti_sim.kinds.mismatch import DecodeError, MismatchError, SavedError, go_item, go_type, struct_name
 from tutti_sim.meta import Json, amounts, clock, gotime
 from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
 
@@ -174,7 +175,7 @@ def _bytes(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Deco
     try:
         base64.b64decode(value, validate=True)
     except binascii.Error:
-        raise DecodeError(f"illegal base64 data at input byte {_bad_byte(value)}") from None
+        raise SavedError(f"illegal base64 data at input byte {_bad_byte(value)}") from None
     return value
 
 
@@ -204,8 +205,18 @@ def _list(item: Decoder, owner: str, field: str, kind: str) -> Decoder:
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not list:
             raise MismatchError(value, expected)
-        items = ((f"{path}[{index}]", zero if entry is None else entry) for index, entry in enumerate(value))
-        return [item(entry, place, notes) for place, entry in items if entry is not None]
+        found: list[Any] = []
+        wrong: SavedError | None = None
+        for index, entry in enumerate(value):
+            given = zero if entry is None else entry
+            if given is not None:
+                try:
+                    found.append(item(given, f"{path}[{index}]", notes))
+                except SavedError as error:
+                    wrong = wrong or error
+        if wrong is not None:
+            raise wrong
+        return found
 
     return decode
 
@@ -217,7 +228,15 @@ def _map(item: Decoder, owner: str, field: str, kind: str, zero: Any) -> Decoder
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not dict:
             raise MismatchError(value, expected)
-        found = {key: zero if entry is None else item(entry, f"{path}.{key}", notes) for key, entry in value.items()}
+        found: Json = {}
+        wrong: SavedError | None = None
+        for key, entry in value.items():
+            try:
+                found[key] = zero if entry is None else item(entry, f"{path}.{key}", notes)
+            except SavedError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
         return found if zero is not None else {key: entry for key, entry in found.items() if entry is not None}
 
     return decode
@@ -269,19 +288,23 @@ class _Struct:
         fields = self._fields or self._compile()
         prefix = f"{path}." if path else ""
         out: Json = {}
-        key = ""
-        try:
-            for key, item in value.items():
-                field = fields.get(key)
-                if field is None:
-                    notes.unknown.append(f'unknown field "{prefix}{key}"')
-                elif item is not None:
+        wrong: SavedError | None = None
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is None:
+                notes.unknown.append(f'unknown field "{prefix}{key}"')
+            elif item is not None:
+                try:
                     result = field[0](item, prefix + key, notes)
-                    if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
-                        out[key] = result
-        except MismatchError as error:
-            error.under(self.name, key)
-            raise
+                except SavedError as error:
+                    if wrong is None:
+                        error.under(self.name, key)
+                        wrong = error
+                    continue
+                if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
+                    out[key] = result
+        if wrong is not None:
+            raise wrong
         for key, zero in self._zeros.items():
             out.setdefault(key, zero)
         return out

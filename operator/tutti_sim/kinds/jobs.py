@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tutti_sim.kinds.jobrules import check_cron, check_job, check_selector
 from tutti_sim.kinds.jobstatus import check_status
+from tutti_sim.kinds.podwarnings import OF_PODS, warn_of_name, warn_of_spec
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.kinds.templates import default_template
 from tutti_sim.meta import Json
@@ -41,6 +42,14 @@ class JobStrategy(Strategy):
         labels["controller-uid"] = uid
         labels["job-name"] = meta.get("name", "")
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        if not meta.get("labels"):
+            meta["labels"] = dict(labels)
+
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """What is odd in its name, which those of its pods begin with, and in the template."""
+        del pattern
+        found = warn_of_name(obj["metadata"].get("name", ""), OF_PODS)
+        return [*found, *warn_of_spec(obj["spec"]["template"]["spec"], "spec.template.spec")]
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Check template and counts."""

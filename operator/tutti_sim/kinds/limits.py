@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 
-from tutti_sim.kinds.containers import resource_name_faults
 from tutti_sim.kinds.resource import Strategy
+from tutti_sim.kinds.resourcenames import NATIVE, UNKNOWN, container_resource_faults
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.checks import NOT_NEGATIVE, check_text
@@ -17,14 +18,6 @@ SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 )  # fmt: skip
-NATIVE = frozenset(
-    (
-        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
-        "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services",
-        "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "storage", "requests.storage",
-        "services.nodeports", "services.loadbalancers",
-    )
-)  # fmt: skip
 QUOTABLE = NATIVE - {"storage"}
 
 
@@ -33,6 +26,10 @@ class QuotaStrategy(Strategy):
 
     has_status = True
     answers_object = True
+
+    def default(self, obj: Json) -> None:
+        """The specification is always shown."""
+        obj.setdefault("spec", {})
 
     def prepare_create(self, obj: Json) -> None:
         """Nothing is counted yet."""
@@ -57,6 +54,11 @@ class LimitRangeStrategy(Strategy):
     """Limit ranges."""
 
     create_on_update = True
+
+    def prepare_create(self, obj: Json) -> None:
+        """One without a name gets one of its own."""
+        if not obj["metadata"].get("name"):
+            obj["metadata"]["name"] = str(uuid.uuid4())
 
     def default(self, obj: Json) -> None:
         """A container's default limit is its default request too, else the least that it may ask for."""
@@ -88,13 +90,10 @@ class LimitRangeStrategy(Strategy):
 def _quota_name_faults(name: str) -> list[str]:
     """What keeps a name from being one of a resource that a quota can be about."""
     faults = names.qualified_faults(name)
-    if faults or "/" in name or name in QUOTABLE or name.startswith(("hugepages-", "requests.hugepages-")):
+    if "/" in name or name in QUOTABLE or name.startswith(("hugepages-", "requests.hugepages-")):
         return faults
-    return (
-        ["must be a standard resource for quota"]
-        if name in NATIVE
-        else ["must be a standard resource type or fully qualified", "must be a standard resource for quota"]
-    )
+    unknown = [] if faults or name in NATIVE else [UNKNOWN]
+    return [*faults, *unknown, "must be a standard resource for quota"]
 
 
 def _amount(value: str, at: str) -> list[FieldError]:
@@ -108,7 +107,7 @@ def _scope(one: Json, at: str) -> list[FieldError]:
         errors.append(invalid(f"{at}.scopeName", name, "unsupported scope"))
     if name in SCOPES and name not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
         text = (
-            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
             "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
             "ResourceQuotaScopeCrossNamespacePodAffinity"
         )
@@ -128,7 +127,7 @@ def _scope(one: Json, at: str) -> list[FieldError]:
 
 def _limit_name_faults(kind: str) -> Callable[[str], list[str]]:
     if kind in ("Pod", "Container"):
-        return resource_name_faults
+        return container_resource_faults
 
     def faults(name: str) -> list[str]:
         found = names.qualified_faults(name)

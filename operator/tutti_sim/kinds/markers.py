@@ -83,6 +83,8 @@ KEEP_EMPTY = frozenset(
 KEEP_EMPTY_AT = frozenset(
     {
         "AllocatedDeviceStatus.shareID",
+        "AppArmorProfile.localhostProfile",
+        "Container.restartPolicy",
         "Device.nodeName",
         "DeviceAttribute.string",
         "DeviceAttribute.version",
@@ -90,7 +92,18 @@ KEEP_EMPTY_AT = frozenset(
         "DeviceConstraint.distinctAttribute",
         "DeviceConstraint.matchAttribute",
         "DeviceRequestAllocationResult.shareID",
+        "PodSecurityContext.fsGroupChangePolicy",
+        "PodSecurityContext.seLinuxChangePolicy",
+        "PodSecurityContext.supplementalGroupsPolicy",
+        "PodSpec.hostnameOverride",
         "ResourceSliceSpec.nodeName",
+        "SeccompProfile.localhostProfile",
+        "SecurityContext.procMount",
+        "VolumeMount.mountPropagation",
+        "VolumeMount.recursiveReadOnly",
+        "WindowsSecurityContextOptions.gmsaCredentialSpec",
+        "WindowsSecurityContextOptions.gmsaCredentialSpecName",
+        "WindowsSecurityContextOptions.runAsUserName",
     }
 )
 # Booleans and numbers that are left out when they are false or zero, because Go does not tell that from absent.

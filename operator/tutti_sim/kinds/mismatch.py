@@ -110,7 +110,14 @@ class DecodeError(Exception):
     """The document cannot be this type; the text is Go's."""
 
 
-class MismatchError(DecodeError):
+class SavedError(DecodeError):
+    """A value that Go reads on after: it tells the first such, where nothing follows that it cannot read on after."""
+
+    def under(self, owner: str, field: str) -> None:
+        """Note the struct and the field that the value is in; most say nothing of that."""
+
+
+class MismatchError(SavedError):
     """A value has another type than its field; whoever holds the field says where that is."""
 
     def __init__(self, value: Any, expected: str) -> None:

@@ -177,8 +177,10 @@ class LeaseStrategy(Strategy):
     standard_finalizers = False
 
     def default(self, obj: Json) -> None:
-        """A lease always shows its specification."""
-        obj.setdefault("spec", {})
+        """A lease always shows its specification, without what only coordinated election has (behind a gate)."""
+        spec = obj.setdefault("spec", {})
+        for field in ("strategy", "preferredHolder"):
+            spec.pop(field, None)
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Durations and counts are positive."""
@@ -199,6 +201,7 @@ class BudgetStrategy(Strategy):
     needs_version = True
     has_status = True
     standard_finalizers = False
+    checks_metadata = False
 
     def default(self, obj: Json) -> None:
         """The specification is always shown."""
@@ -220,10 +223,9 @@ class BudgetStrategy(Strategy):
 
     def validate(self, obj: Json) -> list[FieldError]:
         """One of the two limits, as a count or a percentage."""
-        spec = obj.get("spec", {})
+        spec, errors = obj.get("spec", {}), list[FieldError]()
         if "minAvailable" in spec and "maxUnavailable" in spec:
-            return [invalid("spec", _shown_budget(spec), "minAvailable and maxUnavailable cannot be both set")]
-        errors: list[FieldError] = []
+            errors.append(invalid("spec", _shown_budget(spec), "minAvailable and maxUnavailable cannot be both set"))
         for field in ("minAvailable", "maxUnavailable"):
             value = spec.get(field)
             if isinstance(value, str) and not SHARE.fullmatch(value):

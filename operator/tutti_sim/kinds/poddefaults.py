@@ -77,6 +77,8 @@ def _container(container: Json) -> None:
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _probe(container[probe])
+    for hook in ("postStart", "preStop"):
+        _asked_by_http(container.get("lifecycle", {}).get(hook, {}))
 
 
 def _pull_policy(image: str) -> str:
@@ -94,9 +96,13 @@ def _probe(probe: Json) -> None:
         ("failureThreshold", 3),
     ):
         probe[field] = probe.get(field) or value
-    if "httpGet" in probe:
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+    _asked_by_http(probe)
+
+
+def _asked_by_http(handler: Json) -> None:
+    if "httpGet" in handler:
+        handler["httpGet"].setdefault("path", "/")
+        handler["httpGet"].setdefault("scheme", "HTTP")
 
 
 def _volume(volume: Json) -> None:

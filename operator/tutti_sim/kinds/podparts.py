@@ -6,12 +6,9 @@ from typing import Final
 
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import FieldError, duplicate, forbidden_field, invalid, required
+from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
 
 MUTABLE: Final = frozenset(("cpu", "memory"))
-_NOT_HERE: Final = (
-    "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy",
-)  # fmt: skip
 
 
 def check_resize(new: Json, old: Json, *, quality: str, before: str) -> list[FieldError]:
@@ -46,39 +43,15 @@ def _others(spec: Json) -> list[Json]:
     ]
 
 
-def check_ephemeral(new: Json, old: Json) -> list[FieldError]:
-    """What is wrong with containers that are added to look into a pod: they only ever come, and hold nothing."""
-    spec = new["spec"]
-    errors: list[FieldError] = []
+def check_added(new: Json, old: Json) -> list[FieldError]:
+    """What is wrong with containers that are added to look into a pod: they only ever come."""
     at = "spec.ephemeralContainers"
-    taken = {one.get("name") for field in ("containers", "initContainers") for one in spec.get(field, ())}
-    for index, one in enumerate(spec.get("ephemeralContainers", ())):
-        errors.extend(_ephemeral(one, f"{at}[{index}]", taken))
-        taken.add(one.get("name"))
-    if errors:
-        return errors
-    kept = {one.get("name"): one for one in spec.get("ephemeralContainers", ())}
+    errors = check_spec(new["spec"], "spec")
+    kept = {one.get("name"): one for one in new["spec"].get("ephemeralContainers", ())}
     for one in old["spec"].get("ephemeralContainers", ()):
         name = one.get("name", "")
         if name not in kept:
             errors.append(forbidden_field(at, f'existing ephemeral containers "{name}" may not be removed\n'))
         elif kept[name] != one:
             errors.append(forbidden_field(at, f'existing ephemeral containers "{name}" may not be changed\n'))
-    return errors
-
-
-def _ephemeral(container: Json, at: str, taken: set[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name = container.get("name", "")
-    if not name:
-        errors.append(required(f"{at}.name"))
-    elif name in taken:
-        errors.append(duplicate(f"{at}.name", name))
-    if not container.get("image"):
-        errors.append(required(f"{at}.image"))
-    errors.extend(
-        forbidden_field(f"{at}.{field}", "cannot be set for an Ephemeral Container")
-        for field in _NOT_HERE
-        if container.get(field)
-    )
     return errors

@@ -5,46 +5,59 @@ from __future__ import annotations
 from typing import Any
 
 from tutti_sim.kinds.affinity import check_affinity, check_selected_labels, check_spreads, check_tolerations
-from tutti_sim.kinds.containers import RESTART, check_container, check_probes
+from tutti_sim.kinds.containers import (
+    Surroundings,
+    check_container,
+    check_probes,
+    check_restart,
+)
+from tutti_sim.kinds.ephemeral import check_ephemeral
+from tutti_sim.kinds.podhost import check_aliases, check_dns, check_host, check_system
+from tutti_sim.kinds.security import LONGEST, check_pod_security
+from tutti_sim.kinds.sizes import check_pod_resources, check_resources
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.checks import NOT_NEGATIVE, check_text
+from tutti_sim.meta.checks import check_text
 from tutti_sim.meta.errors import FieldError, duplicate, forbidden_field, invalid, required, unsupported
 
 POLICIES = ("Always", "OnFailure", "Never")
 DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-LONGEST = 2**31 - 1
-NOT_FOR_INIT = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+NOT_FOR_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
 def check_spec(spec: Json, at: str) -> list[FieldError]:
     """What is wrong with a pod specification; `at` is its path, for example `spec`."""
-    errors = check_volumes(spec.get("volumes", ()), f"{at}.volumes")
+    errors, volumes = _volumes(spec.get("volumes", ()), f"{at}.volumes")
     errors.extend(_claims(spec.get("resourceClaims", ()), f"{at}.resourceClaims"))
-    volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
-    errors.extend(_containers(spec, volumes, f"{at}.containers"))
-    errors.extend(_init_containers(spec, volumes, f"{at}.initContainers"))
+    around = Surroundings.of(spec, volumes)
+    errors.extend(_containers(spec, around, f"{at}.containers"))
+    errors.extend(_init_containers(spec, around, f"{at}.initContainers"))
+    errors.extend(check_ephemeral(spec, around, f"{at}.ephemeralContainers"))
+    errors.extend(check_pod_resources(spec, f"{at}.resources"))
     if spec.get("restartPolicy") not in POLICIES:
         errors.append(unsupported(f"{at}.restartPolicy", spec.get("restartPolicy"), POLICIES))
     if spec.get("dnsPolicy", "ClusterFirst") not in DNS:
         errors.append(unsupported(f"{at}.dnsPolicy", spec["dnsPolicy"], DNS))
     errors.extend(check_selected_labels(spec.get("nodeSelector", {}), f"{at}.nodeSelector"))
-    errors.extend(_identities(spec.get("securityContext", {}), f"{at}.securityContext"))
+    errors.extend(check_pod_security(spec.get("securityContext", {}), f"{at}.securityContext"))
     if "affinity" in spec:
         errors.extend(check_affinity(spec["affinity"], f"{at}.affinity"))
+    errors.extend(check_dns(spec, f"{at}.dnsConfig"))
     for index, gate in enumerate(spec.get("readinessGates", ())):
         kind = gate.get("conditionType", "")
         errors.extend(check_text(kind, f"{at}.readinessGates[{index}].conditionType", names.qualified_faults))
     errors.extend(_gates(spec, at))
     errors.extend(check_spreads(spec.get("topologySpreadConstraints", []), f"{at}.topologySpreadConstraints"))
+    errors.extend(check_host(spec, at))
     errors.extend(_names(spec, at))
     errors.extend(check_tolerations(spec.get("tolerations", []), f"{at}.tolerations"))
-    errors.extend(_aliases(spec.get("hostAliases", ()), f"{at}.hostAliases"))
+    errors.extend(check_aliases(spec.get("hostAliases", ()), f"{at}.hostAliases"))
     errors.extend(_classes(spec, at))
+    errors.extend(check_system(spec.get("os"), f"{at}.os"))
     return errors
 
 
-def _containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]:
+def _containers(spec: Json, around: Surroundings, at: str) -> list[FieldError]:
     containers = spec.get("containers", ())
     if not containers:
         return [required(at)]
@@ -52,15 +65,13 @@ def _containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]:
     seen: set[str] = set()
     for index, container in enumerate(containers):
         where = f"{at}[{index}]"
-        errors.extend(check_container(container, where, volumes))
+        errors.extend(check_container(container, where, around))
         name = container.get("name", "")
         if name in seen:
             errors.append(duplicate(f"{where}.name", name))
         seen.add(name)
         errors.extend(check_probes(container, where))
-        restart = container.get("restartPolicy")
-        if restart is not None and restart not in RESTART:
-            errors.append(unsupported(f"{where}.restartPolicy", restart, RESTART))
+        errors.extend(check_restart(container, where))
     errors.extend(_host_ports(containers, at))
     return errors
 
@@ -80,18 +91,17 @@ def _host_ports(containers: Any, at: str) -> list[FieldError]:
     return errors
 
 
-def _init_containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]:
+def _init_containers(spec: Json, around: Surroundings, at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen = {one.get("name", "") for one in spec.get("containers", ())}
     for index, container in enumerate(spec.get("initContainers", ())):
         where = f"{at}[{index}]"
-        errors.extend(check_container(container, where, volumes))
+        errors.extend(check_container(container, where, around))
         name, restart = container.get("name", ""), container.get("restartPolicy")
-        if name and name in seen:
+        errors.extend(check_restart(container, where))
+        if name in seen:
             errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
-        if restart is not None and restart not in RESTART:
-            errors.append(unsupported(f"{where}.restartPolicy", restart, RESTART))
+        seen.update((name,) if name else ())
         if restart == "Always":
             errors.extend(check_probes(container, where))
             continue
@@ -102,21 +112,20 @@ def _init_containers(spec: Json, volumes: set[str], at: str) -> list[FieldError]
     return errors
 
 
-def check_volumes(volumes: Any, at: str) -> list[FieldError]:
-    """What is wrong with the volumes of a pod."""
+def _volumes(volumes: Any, at: str) -> tuple[list[FieldError], dict[str, Json]]:
+    """What is wrong with the volumes of a pod, and those that are sound, by name: others cannot be mounted."""
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    sound: dict[str, Json] = {}
     for index, volume in enumerate(volumes):
         where, name = f"{at}[{index}]", volume.get("name", "")
-        errors.extend(_source(volume, where))
-        if not name:
-            errors.append(required(f"{where}.name"))
-        else:
-            errors.extend(check_text(name, f"{where}.name", names.label_faults))
-        if name in seen:
-            errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
-    return errors
+        faults = _source(volume, where)
+        faults.extend(check_text(name, f"{where}.name", names.label_faults) if name else [required(f"{where}.name")])
+        if name in sound:
+            faults.append(duplicate(f"{where}.name", name))
+        if not faults:
+            sound[name] = volume
+        errors.extend(faults)
+    return errors, sound
 
 
 def _source(volume: Json, at: str) -> list[FieldError]:
@@ -206,20 +215,6 @@ def _gates(spec: Json, at: str) -> list[FieldError]:
     return errors
 
 
-def _identities(context: Json, at: str) -> list[FieldError]:
-    """What is wrong with the users and groups that containers run as."""
-    errors: list[FieldError] = []
-    text = f"must be between 0 and {LONGEST}, inclusive"
-    for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        value = context.get(field)
-        if value is not None and not 0 <= value <= LONGEST:
-            errors.append(invalid(f"{at}.{field}", value, text))
-    for index, value in enumerate(context.get("supplementalGroups", ())):
-        if not 0 <= value <= LONGEST:
-            errors.append(invalid(f"{at}.supplementalGroups[{index}]", value, text))
-    return errors
-
-
 def _names(spec: Json, at: str) -> list[FieldError]:
     """What is wrong with the names of what a pod refers to, and how long it may run."""
     errors: list[FieldError] = []
@@ -236,15 +231,6 @@ def _names(spec: Json, at: str) -> list[FieldError]:
     return errors
 
 
-def _aliases(aliases: Any, at: str) -> list[FieldError]:
-    return [
-        error
-        for index, alias in enumerate(aliases)
-        for place, name in enumerate(alias.get("hostnames", ()))
-        for error in check_text(name, f"{at}[{index}].hostnames[{place}]", names.subdomain_faults)
-    ]
-
-
 def _classes(spec: Json, at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.get("priorityClassName"):
@@ -253,8 +239,7 @@ def _classes(spec: Json, at: str) -> list[FieldError]:
         errors.extend(check_text(spec["runtimeClassName"], f"{at}.runtimeClassName", names.subdomain_faults))
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
-        errors.append(unsupported(f"{at}.preemptionPolicy", policy, ("Never", "PreemptLowerPriority")))
-    for name, value in spec.get("overhead", {}).items():
-        if amount(value) < 0:
-            errors.append(invalid(f"{at}.overhead[{name}]", value, NOT_NEGATIVE))
+        errors.append(unsupported(f"{at}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never")))
+    if "overhead" in spec:
+        errors.extend(check_resources({"limits": spec["overhead"]}, f"{at}.overhead"))
     return errors

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tutti_sim.kinds import alike
-from tutti_sim.kinds.podparts import check_ephemeral, check_resize
+from tutti_sim.kinds.ephemeral import check_image
+from tutti_sim.kinds.podparts import check_added, check_resize
 from tutti_sim.kinds.podrules import check_spec
+from tutti_sim.kinds.podwarnings import warn_of_name
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json, clock, names
 from tutti_sim.meta.checks import check_text
@@ -114,6 +116,10 @@ class PodStrategy(Strategy):
         """What the pods of a gang have in common."""
         return alike.pattern(obj["spec"])
 
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """What is odd about its name, or in its specification unless one like it had nothing odd."""
+        return [*warn_of_name(obj["metadata"].get("name", "")), *alike.warnings(obj["spec"], pattern)]
+
     def validate(self, obj: Json) -> list[FieldError]:
         """Check the specification; a new pod that is still gated has no node."""
         return self.validate_new(obj, b"")
@@ -124,12 +130,11 @@ class PodStrategy(Strategy):
         own = check_text(spec.get("hostname") or "x", "spec.hostname", names.label_faults)
         own += check_text(spec.get("nodeName") or "x", "spec.nodeName", names.subdomain_faults)
         errors = [] if alike.is_sound(pattern) and not own else check_spec(spec, "spec")
-        errors.extend(
-            invalid(f"spec.{field}[{index}].image", one["image"], "must not have leading or trailing whitespace")
-            for field in ("containers", "initContainers")
-            for index, one in enumerate(spec.get(field, ()))
-            if one.get("image", "").strip() != one.get("image", "")
-        )
+        for field in ("containers", "initContainers"):
+            for index, one in enumerate(spec.get(field, ())):
+                errors.extend(check_image(one, f"spec.{field}[{index}]"))
+        if spec.get("ephemeralContainers"):
+            errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
         if obj["spec"].get("nodeName") and obj["spec"].get("schedulingGates"):
             errors.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors
@@ -158,7 +163,7 @@ class PodStrategy(Strategy):
         if part == "resize":
             before = old.get("status", {}).get("qosClass", "BestEffort")
             return check_resize(new, old, quality=quality_of_service(new["spec"]), before=before)
-        return check_ephemeral(new, old)
+        return check_added(new, old)
 
     def validate_status(self, new: Json, old: Json) -> list[FieldError]:
         """No node is nominated for a pod that has one (1.36, core/validation, ValidatePodStatusUpdate)."""

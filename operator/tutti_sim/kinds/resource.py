@@ -29,6 +29,7 @@ class Strategy:
         needs_version: whether a PUT must say which resourceVersion it replaces.
         has_status: whether status is written through its own subresource only.
         keeps_status_on_create: whether a creator may set status.
+        checks_metadata: whether metadata is looked at where something else is wrong.
         standard_finalizers: whether a finalizer without a domain has to be one of those that Kubernetes knows.
         answers_object: whether DELETE answers with the object.
         shows_status: whether a status that nobody has written is shown, too.
@@ -41,6 +42,7 @@ class Strategy:
     needs_version = False
     has_status = False
     keeps_status_on_create = False
+    checks_metadata = True
     standard_finalizers = True
     answers_object = False
     orphans = False
@@ -120,9 +122,9 @@ class Strategy:
         del obj, asked
         return None
 
-    def warnings(self, obj: Json) -> list[str]:
-        """What the writer should know, though it is accepted."""
-        del obj
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """What the writer of a new object of that pattern should know, though it is accepted."""
+        del obj, pattern
         return []
 
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 from tutti_sim.kinds.affinity import check_node_selector
 from tutti_sim.kinds.resource import Strategy
-from tutti_sim.meta import Json, clock
+from tutti_sim.meta import Json, clock, names
 from tutti_sim.meta.amounts import amount
+from tutti_sim.meta.checks import check_label_selector, check_text
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -21,6 +22,11 @@ def _access_modes(spec: Json, detail: str = "") -> list[FieldError]:
     if not modes:
         return [required("spec.accessModes", detail)]
     return [unsupported("spec.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+
+
+def _class_name(spec: Json, field: str) -> list[FieldError]:
+    name = spec.get(field)
+    return check_text(name, f"spec.{field}", names.subdomain_faults) if name else []
 
 
 class VolumeStrategy(Strategy):
@@ -57,6 +63,12 @@ class VolumeStrategy(Strategy):
             errors.extend(check_node_selector(affinity["required"], "spec.nodeAffinity.required"))
         if not any(isinstance(value, dict) for key, value in spec.items() if key not in PLAIN):
             errors.append(required("spec", "must specify a volume type"))
+        if "local" in spec and affinity is None:
+            errors.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+        errors.extend(_class_name(spec, "storageClassName"))
+        errors.extend(_class_name(spec, "volumeAttributesClassName"))
+        if spec.get("volumeAttributesClassName") and "csi" not in spec:
+            errors.append(required("spec.csi", "has to be specified when using volumeAttributesClassName"))
         return errors
 
 
@@ -79,18 +91,22 @@ class ClaimStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """Check what must be there."""
         spec = obj["spec"]
-        errors = _access_modes(spec, "at least 1 access mode is required")
+        errors = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
+        errors.extend(check_label_selector(spec.get("selector"), "spec.selector"))
+        if spec.get("accessModes"):
+            errors.extend(_access_modes(spec))
         modes = set(spec.get("accessModes", ())) & set(ACCESS_MODES)
         if "ReadWriteOncePod" in modes and len(modes) > 1:
             errors.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
-        if spec.get("volumeMode") not in VOLUME_MODES:
-            errors.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
         size = spec.get("resources", {}).get("requests", {}).get("storage")
         if not size:
             errors.append(required("spec.resources[storage]"))
         elif amount(size) <= 0:
             errors.append(invalid("spec.resources[storage]", size, "must be greater than zero"))
-        return errors
+        errors.extend(_class_name(spec, "storageClassName"))
+        if spec.get("volumeMode") not in VOLUME_MODES:
+            errors.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
+        return [*errors, *_class_name(spec, "volumeAttributesClassName")]
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """The volume may be named once; of a bound claim the size and the attributes may change (core/validation)."""

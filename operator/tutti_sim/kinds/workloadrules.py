@@ -13,6 +13,8 @@ from tutti_sim.meta.selectors import from_object
 
 ROLLOUTS = ("Recreate", "RollingUpdate")
 SHARE = re.compile(r"\d+%")
+UNREADABLE = {"Deployment": "invalid label selector", "ReplicaSet": "invalid label selector", "StatefulSet": ""}
+"""What is said of selectors that cannot be read, where the template is not looked at then."""
 SHARE_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
@@ -29,8 +31,29 @@ def check_workload(obj: Json) -> list[FieldError]:
     if kind in ("ReplicaSet", "ReplicationController"):
         errors.extend(check_least(spec.get("minReadySeconds"), "spec.minReadySeconds"))
     errors.extend(_selector(spec, kind))
-    errors.extend(check_template(spec["template"], "spec.template"))
+    detail = UNREADABLE.get(kind)
+    if detail is not None and check_label_selector(spec.get("selector"), ""):
+        errors.append(invalid("spec.selector", _shown_selector(spec["selector"]), detail))
+    else:
+        errors.extend(_template(spec, kind))
+    if kind == "Deployment":
+        errors.extend(_deployment(spec))
+    elif kind == "DaemonSet":
+        errors.extend(_daemons(spec))
+    return errors
+
+
+def _template(spec: Json, kind: str) -> list[FieldError]:
     pod = spec["template"]["spec"]
+    if kind == "StatefulSet":  # its controller names its pods, and their volumes of claims
+        own = {one.get("metadata", {}).get("name", "") for one in spec.get("volumeClaimTemplates", ())}
+        claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in sorted(own)]
+        others = [one for one in pod.get("volumes", ()) if one.get("name", "") not in own]
+        shown = {key: value for key, value in pod.items() if key not in ("hostname", "subdomain")}
+        template = {**spec["template"], "spec": {**shown, "volumes": claims + others}}
+        errors = check_template(template, "spec.template")
+    else:
+        errors = check_template(spec["template"], "spec.template")
     if pod.get("restartPolicy") != "Always":
         place = "spec.template.spec.restartPolicy"
         errors.append(unsupported(place, pod.get("restartPolicy"), ("Always",)))
@@ -38,11 +61,21 @@ def check_workload(obj: Json) -> list[FieldError]:
         title = kind if kind in ("StatefulSet", "DaemonSet") else "ReplicaSet"
         place = "spec.template.spec.activeDeadlineSeconds"
         errors.append(forbidden_field(place, f"activeDeadlineSeconds in {title} is not Supported"))
-    if kind == "Deployment":
-        errors.extend(_deployment(spec))
-    elif kind == "DaemonSet":
-        errors.extend(_daemons(spec))
     return errors
+
+
+def _shown_selector(selector: Json) -> Json:
+    """A selector as it is shown where it cannot be read: labels in order."""
+    shown: Json = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key", ""), "operator": one.get("operator", "")}
+            | ({"values": one["values"]} if one.get("values") else {})
+            for one in selector["matchExpressions"]
+        ]
+    return shown
 
 
 def _selector(spec: Json, kind: str) -> list[FieldError]:
@@ -74,7 +107,8 @@ def _deployment(spec: Json) -> list[FieldError]:
     elif kind == "RollingUpdate":
         errors.extend(_rolling(rolling or {}, "spec.strategy.rollingUpdate"))
     else:
-        errors.append(unsupported("spec.strategy", strategy, ROLLOUTS))
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        errors.append(unsupported("spec.strategy", shown, ROLLOUTS))
     errors.extend(check_least(spec.get("minReadySeconds"), "spec.minReadySeconds"))
     errors.extend(check_least(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit"))
     deadline = spec.get("progressDeadlineSeconds")

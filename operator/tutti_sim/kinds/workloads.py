@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tutti_sim.kinds.podwarnings import OF_PODS, warn_of_name, warn_of_spec
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.kinds.templates import check_template, default_template
 from tutti_sim.kinds.workloadrules import check_workload
-from tutti_sim.meta import Json
+from tutti_sim.meta import Json, names
+from tutti_sim.meta.checks import check_text
 from tutti_sim.meta.errors import FieldError, invalid
 
 IMMUTABLE = "field is immutable"
@@ -39,6 +41,13 @@ class WorkloadStrategy(Strategy):
         """Nothing runs yet."""
         obj["status"] = dict(self.initial_status)
 
+    def warnings(self, obj: Json, pattern: bytes) -> list[str]:
+        """What is odd in the name, where pods' names begin with it and more, and in the template."""
+        del pattern
+        named = obj["kind"] in ("Deployment", "ReplicaSet", "ReplicationController")
+        found = warn_of_name(obj["metadata"].get("name", ""), OF_PODS) if named else []
+        return found + warn_of_spec(obj["spec"]["template"]["spec"], "spec.template.spec")
+
     def validate(self, obj: Json) -> list[FieldError]:
         """Check counts, selector, template and how it is rolled out."""
         return check_workload(obj)
@@ -62,9 +71,20 @@ class StatefulSetStrategy(WorkloadStrategy):
 
     initial_status: Json = {"replicas": 0, "availableReplicas": 0}
 
+    def check_name(self, name: str) -> list[str]:
+        """A DNS label: its pods' host names begin with it."""
+        return names.label_faults(name)
+
+    def validate_new(self, obj: Json, pattern: bytes) -> list[FieldError]:
+        """The service that its pods belong to is named as one; what is there already may be named otherwise."""
+        service = obj["spec"].get("serviceName")
+        errors = check_text(service, "spec.serviceName", names.label_faults) if service else []
+        return [*errors, *super().validate_new(obj, pattern)]
+
     def default(self, obj: Json) -> None:
         """Fill in the claim templates, too."""
         super().default(obj)
+        obj["spec"].setdefault("serviceName", "")
         for claim in obj["spec"].get("volumeClaimTemplates", ()):
             claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
             claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")

@@ -19,6 +19,17 @@ def check_text(value: str, at: str, faults: Callable[[str], Iterable[str]]) -> l
     return [invalid(at, value, fault) for fault in faults(value)]
 
 
+GC_FINALIZERS = ("foregroundDeletion", "orphan")
+STANDARD_FINALIZERS = (*GC_FINALIZERS, "kubernetes")
+NO_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
+
+
+def finalizer_faults(name: str) -> list[str]:
+    """What keeps a name from being that of a finalizer: known, or qualified by a domain."""
+    known = "/" in name or name in STANDARD_FINALIZERS
+    return names.qualified_faults(name) + ([] if known else [NO_STANDARD])
+
+
 def check_labels(labels: Json, at: str) -> tuple[FieldError, ...]:
     """What is wrong with labels."""
     return _labels(tuple(sorted(labels.items())), at)

@@ -54,7 +54,8 @@ def required(field: str, detail: str = "") -> FieldError:
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
     """A value that is not acceptable."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown_value(value)}: {detail}")
+    shown = f"Invalid value: {shown_value(value)}"
+    return FieldError("FieldValueInvalid", field, f"{shown}: {detail}" if detail else shown)
 
 
 def wrong_type(field: str, value: Any, detail: str) -> FieldError:
@@ -80,9 +81,10 @@ def duplicate(field: str, value: Any) -> FieldError:
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {shown_value(value)}")
 
 
-def not_found_field(field: str, value: Any) -> FieldError:
+def not_found_field(field: str, value: Any, detail: str = "") -> FieldError:
     """A value that refers to nothing."""
-    return FieldError("FieldValueNotFound", field, f"Not found: {shown_value(value)}")
+    shown = f"Not found: {shown_value(value)}"
+    return FieldError("FieldValueNotFound", field, f"{shown}: {detail}" if detail else shown)
 
 
 class ApiError(Exception):

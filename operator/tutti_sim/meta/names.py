@@ -13,6 +13,7 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+UNDERSCORED = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"
 QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
@@ -25,6 +26,10 @@ SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+UNDERSCORED_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    f"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{UNDERSCORED}')"
 )
 LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
@@ -63,6 +68,12 @@ def _dns(name: str, limit: int, pattern: re.Pattern[str], rule: str) -> list[str
 def subdomain_faults(name: str) -> list[str]:
     """All that is wrong with a name as a DNS subdomain."""
     return _dns(name, NAME_LIMIT, SUBDOMAIN, SUBDOMAIN_RULE)
+
+
+def underscored_faults(name: str) -> list[str]:
+    """All that is wrong with a name as a DNS subdomain that may have underscores."""
+    faults = [f"must be no more than {NAME_LIMIT} characters"] if len(name.encode()) > NAME_LIMIT else []
+    return faults if re.fullmatch(UNDERSCORED, name) else [*faults, UNDERSCORED_RULE]
 
 
 def label_faults(name: str) -> list[str]:

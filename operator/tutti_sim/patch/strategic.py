@@ -19,7 +19,8 @@ import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from tutti_sim.meta import Json
-from tutti_sim.meta.errors import GO_NAMES, ApiError, bad_request, too_large
+from tutti_sim.meta.errors import GO_NAMES, ApiError, bad_request, internal, too_large
+from tutti_sim.meta.gotext import go_kind, go_text
 
 
 def merge_json(target: Any, patch: Any) -> Any:
@@ -200,15 +201,10 @@ LISTS = (DELETE_FROM, ORDER, RETAIN)
 
 def merge(target: Json, patch: Json, shape: DocumentShape) -> Json:
     """The target with a strategic merge patch applied; shares what the patch does not touch."""
+    if DIRECTIVE in patch:
+        return _directed(patch)
     _check_directives(patch)
-    directive = patch.get(DIRECTIVE)
-    if directive == "replace":
-        return {key: value for key, value in patch.items() if key != DIRECTIVE}
-    if directive == "delete":
-        return {}
-    result = dict(target)
-    if RETAIN in patch:
-        result = {key: value for key, value in result.items() if key in patch[RETAIN]}
+    result = _retained(target, patch) if RETAIN in patch else dict(target)
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
             _remove_values(result, key.removeprefix(DELETE_FROM), value)
@@ -217,12 +213,48 @@ def merge(target: Json, patch: Json, shape: DocumentShape) -> Json:
             continue
         if value is None:
             result.pop(key, None)
+        elif key not in result or go_kind(result[key]) != go_kind(value):
+            result.pop(key, None)
+            if not _is_directed(value):
+                result[key] = _without_directives(value)
         else:
-            result[key] = _value(result.get(key), value, shape.field(key))
+            result[key] = _value(result[key], value, shape.field(key))
     for key, order in patch.items():
         if key.startswith(ORDER):
             _reorder(result, key.removeprefix(ORDER), order, shape)
     return result
+
+
+def _retained(target: Json, patch: Json) -> Json:
+    """The parts of a map that a patch keeps, which has to name what it sets among them."""
+    keys = patch[RETAIN]
+    if any(value is not None and key[:1] != "$" and key not in keys for key, value in patch.items()):
+        raise bad_request("invalid patch format of retainKeys")
+    return {key: value for key, value in target.items() if key in keys}
+
+
+def _directed(patch: Json) -> Json:
+    """What a map becomes whose patch says what to do with the whole of it."""
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise internal(f"unknown patch type: {go_text(directive)} in map: {go_text(patch)}", reason="")
+
+
+def _is_directed(value: Any) -> bool:
+    return isinstance(value, dict) and DIRECTIVE in value
+
+
+def _without_directives(value: Any) -> Any:
+    """What is taken of a patch where there is nothing that it could change: all but nulls and directives."""
+    if isinstance(value, dict):
+        kept = {key: one for key, one in value.items() if one is not None and not _is_directed(one)}
+        return {key: _without_directives(one) for key, one in kept.items()}
+    if isinstance(value, list):
+        return [_without_directives(one) for one in value if not _is_directed(one)]
+    return value
 
 
 def _check_directives(patch: Json) -> None:
@@ -232,60 +264,87 @@ def _check_directives(patch: Json) -> None:
 
 
 def _value(target: Any, patch: Any, shape: DocumentShape) -> Any:
-    if isinstance(patch, dict) and shape.merge_key == "=":
-        return patch
+    """A value of the same kind with its patch applied."""
     if isinstance(patch, dict):
-        return merge(target if isinstance(target, dict) else {}, patch, shape)
-    if isinstance(patch, list) and shape.merge_key:
-        existing = target if isinstance(target, list) else []
-        if shape.merge_key == ".":
-            return existing + [item for item in patch if item not in existing]
-        return _join(existing, patch, shape)
-    return patch
+        return patch if shape.merge_key == "=" else merge(target, patch, shape)
+    return _join(target, patch, shape) if isinstance(patch, list) and shape.merge_key else patch
 
 
 def _join(target: list[Any], patch: list[Any], shape: DocumentShape) -> list[Any]:
+    """Two lists as one, in the order of the patch, and what it does not name where it stood before them."""
+    if not target and not patch:
+        return target
+    if _element_kind(target, patch) != "map":
+        merged = [*target, *(one for at, one in enumerate(patch) if one not in target and one not in patch[:at])]
+        return _interleaved(merged, patch, target, str if shape.merge_key == "." else _no_map)
     key = shape.merge_key
-    if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" and key not in item for item in patch):
-        return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
-    result = list(target)
-    patched: list[Any] = []
-    for item in patch:
-        position = _position(result, key, item)
-        if item.get(DIRECTIVE) == "delete":
-            if position is not None:
-                del result[position]
-        elif position is None:
-            result.append(merge({}, item, shape.element()))
-            patched.append(item.get(key))
+
+    def key_of(item: Json) -> Any:
+        return item.get(key)
+
+    if any(item.get(DIRECTIVE) == "replace" for item in patch):
+        return [item for item in patch if DIRECTIVE not in item]
+    gone = _deleted(patch, key)
+    result = [one for one in target if key_of(one) not in gone]
+    plain = [item for item in patch if DIRECTIVE not in item]
+    for item in plain:
+        if key not in item:
+            raise _no_key(item, key)
+        at = next((at for at, one in enumerate(result) if key_of(one) == item[key]), None)
+        if at is None:
+            result.append(_without_directives(item))
         else:
-            result[position] = merge(result[position], item, shape.element())
-            patched.append(item.get(key))
-    return _interleaved(result, patched, [_key_of(item, key) for item in target], key)
+            result[at] = merge(result[at], item, shape.element())
+    return _interleaved(result, plain, target, key_of)
 
 
-def _interleaved(items: list[Any], patched: list[Any], before: list[Any], key: str) -> list[Any]:
+def _element_kind(target: list[Any], patch: list[Any]) -> str:
+    """What Go calls the kind of the items of both lists; ApiError where there are several, or lists among them."""
+    kinds = dict.fromkeys(go_kind(one) for one in (*target, *patch))
+    first = next(iter(kinds))
+    if first == "slice":
+        raise ApiError(422, "", "lists of lists are not supported")
+    if len(kinds) > 1:
+        raise internal(f"list element types are not identical: {go_text([target, patch])}", reason="")
+    return first
+
+
+def _deleted(patch: list[Json], key: str) -> list[Any]:
+    """The keys of the items that a patch of a list deletes."""
+    found = []
+    for item in patch:
+        directive = item.get(DIRECTIVE, "delete")
+        if directive == "merge":
+            raise internal("merging lists cannot yet be specified in the patch", reason="")
+        if directive != "delete":
+            raise internal(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}", reason="")
+        if DIRECTIVE in item:
+            if key not in item:
+                raise _no_key(item, key)
+            found.append(item[key])
+    return found
+
+
+def _no_key(item: Json, key: str) -> ApiError:
+    return internal(f"map: {go_text(item)} does not contain declared merge key: {key}", reason="")
+
+
+def _no_map(item: Any) -> Any:
+    raise internal(f"expected a map, but received a {go_kind(item)}", reason="")
+
+
+def _interleaved(items: list[Any], patch: list[Any], before: list[Any], key_of: Callable[[Any], Any]) -> list[Any]:
     """Items in the order of the patch, and what it does not name where it stood before them (mergeSortedSlice)."""
-    by_patch = sorted((one for one in items if _key_of(one, key) in patched), key=lambda one: patched.index(one[key]))
-    others = [one for one in items if _key_of(one, key) not in patched]
+    patched, known = [key_of(one) for one in patch], [key_of(one) for one in before]
+    by_patch = sorted((one for one in items if key_of(one) in patched), key=lambda one: patched.index(key_of(one)))
+    others = [one for one in items if key_of(one) not in patched]
     merged: list[Any] = []
     for item in by_patch:
-        place = before.index(item[key]) if item[key] in before else -1
-        while others and before.index(_key_of(others[0], key)) < place:
+        place = known.index(key_of(item)) if key_of(item) in known else -1
+        while others and known.index(key_of(others[0])) < place:
             merged.append(others.pop(0))
         merged.append(item)
     return merged + others
-
-
-def _key_of(item: Any, key: str) -> Any:
-    return item.get(key) if isinstance(item, dict) else None
-
-
-def _position(items: list[Any], key: str, wanted: Json) -> int | None:
-    for index, item in enumerate(items):
-        if isinstance(item, dict) and item.get(key) == wanted.get(key):
-            return index
-    return None
 
 
 def _remove_values(result: Json, field: str, values: list[Any]) -> None:
@@ -302,7 +361,7 @@ def _reorder(result: Json, field: str, order: list[Any], shape: DocumentShape) -
         wanted = list(order)
         result[field] = sorted(items, key=lambda item: wanted.index(item) if item in wanted else len(wanted))
         return
-    keys = [item.get(place.merge_key) for item in order]
-    result[field] = sorted(
-        items, key=lambda item: keys.index(item[place.merge_key]) if item.get(place.merge_key) in keys else len(keys)
-    )
+    keys = [item.get(place.merge_key) if isinstance(item, dict) else _no_map(item) for item in order]
+    known = [item.get(place.merge_key) if isinstance(item, dict) else _no_map(item) for item in items]
+    places = [keys.index(key) if key in keys else len(keys) for key in known]
+    result[field] = [items[at] for at in sorted(range(len(items)), key=places.__getitem__)]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from tutti_sim.meta.errors import ApiError, internal
+from tutti_sim.meta.gotext import go_text
 
 _encode_key = msgspec.json.Encoder(order="sorted").encode
 
@@ -151,16 +152,3 @@ def _go(value: Any) -> str:
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_go, value)) + "}"
     return _encode_key(value).decode()
-
-
-def go_text(value: Any) -> str:
-    """A value as Go writes it for people."""
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(go_text, value)) + "]"
-    return str(value)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from tutti_sim.devices import allocations, claims
 from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.errors import forbidden, not_found, unprocessable
+from tutti_sim.meta.errors import forbidden, internal, not_found, unprocessable
 from tutti_sim.rest.backend import Backend, Write
 from tutti_sim.rest.limits import default_sizes, within_limits
 from tutti_sim.rest.quotas import charge_quotas
@@ -21,7 +21,6 @@ EVICT_AFTER = 300
 
 def namespace_lifecycle(backend: Backend, write: Write, obj: Json) -> None:
     """New objects need a namespace that exists and is not going away."""
-    del obj
     if not write.namespace or write.operation != "CREATE" or write.resource.plural == "namespaces":
         return
     namespace = backend.find("namespaces", "", write.namespace)
@@ -34,7 +33,7 @@ def namespace_lifecycle(backend: Backend, write: Write, obj: Json) -> None:
             "message": f"namespace {write.namespace} is being terminated",
             "field": "metadata.namespace",
         }
-        raise forbidden(write.resource.plural, write.resource.group, write.name, text, causes=[cause])
+        raise forbidden(write.resource.plural, write.resource.group, write.shown_name(obj), text, causes=[cause])
 
 
 def priority(backend: Backend, write: Write, obj: Json) -> None:
@@ -45,7 +44,7 @@ def priority(backend: Backend, write: Write, obj: Json) -> None:
     name = spec.get("priorityClassName", "")
     found = _priority_class(backend, name)
     if name and found is None:
-        raise forbidden("pods", "", write.name, f"no PriorityClass with name {name} was found")
+        raise forbidden("pods", "", write.shown_name(obj), f"no PriorityClass with name {name} was found")
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
     value = found["value"] if found else 0
@@ -56,7 +55,7 @@ def priority(backend: Backend, write: Write, obj: Json) -> None:
             f"the integer value of priority ({given}) must not be provided in pod spec; "
             f"priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise forbidden("pods", "", write.name, text)
+        raise forbidden("pods", "", write.shown_name(obj), text)
     spec["priority"] = value
     asked = spec.get("preemptionPolicy", policy)
     if asked != policy:
@@ -64,7 +63,7 @@ def priority(backend: Backend, write: Write, obj: Json) -> None:
             f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name"
         )
-        raise forbidden("pods", "", write.name, text)
+        raise forbidden("pods", "", write.shown_name(obj), text)
     spec["preemptionPolicy"] = policy
 
 
@@ -85,15 +84,29 @@ def _default_class(classes: Collection, revision: int) -> Json | None:
 
 def runtime_class(backend: Backend, write: Write, obj: Json) -> None:
     """A pod's runtime class has to be there, and says what the pod costs beside its containers."""
-    name = obj["spec"].get("runtimeClassName") if write.resource.storage == "pods" else None
-    if not name or write.operation != "CREATE":
+    if write.resource.storage != "pods" or write.operation != "CREATE":
         return
+    name = obj["spec"].get("runtimeClassName")
+    if not name:
+        return
+    if "/" in name:
+        raise internal(f"invalid resource name \"{name}\": [may not contain '/']", reason="")
     found = backend.find("runtimeclasses.node.k8s.io", "", name)
     if found is None:
-        raise forbidden("pods", "", write.name, f'pod rejected: RuntimeClass "{name}" not found')
+        raise forbidden("pods", "", write.shown_name(obj), f'pod rejected: RuntimeClass "{name}" not found')
     overhead = found.get("overhead", {}).get("podFixed")
     if overhead and "overhead" not in obj["spec"]:
         obj["spec"]["overhead"] = dict(overhead)
+
+
+def founded_overhead(backend: Backend, write: Write, obj: Json) -> None:
+    """What a pod costs beside its containers is said by a runtime class (plugin RuntimeClass)."""
+    del backend
+    if write.resource.storage != "pods" or write.operation != "CREATE" or write.call.subresource:
+        return
+    if obj["spec"].get("overhead") and not obj["spec"].get("runtimeClassName"):
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden("pods", "", obj["metadata"]["name"], text)
 
 
 def default_tolerations(backend: Backend, write: Write, obj: Json) -> None:
@@ -191,5 +204,5 @@ PLUGINS = [
 ]
 """These come before validation."""
 
-CHECKS = [claim_growth, within_limits, charge_quotas]
+CHECKS = [founded_overhead, claim_growth, within_limits, charge_quotas]
 """These come after it, and do not change the object."""

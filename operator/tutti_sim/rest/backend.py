@@ -32,6 +32,10 @@ class Write(msgspec.Struct, frozen=True):
     old: Json | None
     call: Call
 
+    def shown_name(self, obj: Json) -> str:
+        """What plugins that come before a name is generated call the object."""
+        return self.name or obj["metadata"].get("generateName") or "Unknown"
+
 
 Plugin = Callable[["Backend", Write, Json], None]
 

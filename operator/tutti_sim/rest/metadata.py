@@ -14,7 +14,7 @@ import msgspec
 
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock, names, numbers
-from tutti_sim.meta.checks import check_labels
+from tutti_sim.meta.checks import GC_FINALIZERS, NO_STANDARD, STANDARD_FINALIZERS, check_labels
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
@@ -118,8 +118,6 @@ def _manager_faults(manager: str) -> list[FieldError]:
 
 
 ANNOTATION_BYTES = 256 * 1024
-GC_FINALIZERS = ("foregroundDeletion", "orphan")
-STANDARD_FINALIZERS = (*GC_FINALIZERS, "kubernetes")
 SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 NAME_ATTEMPTS = 8
 NEVER_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
@@ -139,7 +137,7 @@ def before_create(resource: Resource, meta: Json, draw: random.Random, taken: Ca
     A generated name that is `taken` is drawn again, as often as a real server tries (RetryGenerateName, since 1.32).
     """
     for name in (*KEPT, "resourceVersion"):
-        if name != "generation" or meta.get(name, 0) >= 0:  # a wrong one is refused
+        if name != "generation" or resource.strategy.generation or not meta.get(name):  # others' is what they say
             meta.pop(name, None)
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _free_name(meta["generateName"], draw, taken)
@@ -222,8 +220,7 @@ def _finalizers(finalizers: Any, *, core: bool) -> list[FieldError]:
         errors.extend(invalid("metadata.finalizers", finalizer, fault) for fault in names.qualified_faults(finalizer))
     for index, finalizer in enumerate(finalizers):
         if core and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(invalid(f"metadata.finalizers[{index}]", finalizer, text))
+            errors.append(invalid(f"metadata.finalizers[{index}]", finalizer, NO_STANDARD))
     if set(GC_FINALIZERS) <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid("metadata.finalizers", list(finalizers), text))

@@ -107,12 +107,13 @@ def _strange(resource: Resource, kind: str, api_version: str) -> str:
 
 def check_place(obj: Json, namespace: str, name: str) -> None:
     """Have an object say where it is; ApiError 400 where it says that it is elsewhere, or has no name for a path."""
-    if name:
-        _require_name(obj["metadata"], name)
     meta = obj["metadata"]
-    if meta.get("namespace") and meta["namespace"] != namespace:
+    if not namespace:
+        meta.pop("namespace", None)  # of what has none it is forgotten
+    elif meta.get("namespace") and meta["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if name:
+        _require_name(meta, name)
         check_name(meta, name)
         meta["name"] = name
     if namespace:
@@ -166,8 +167,10 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *,
         obj = await backend.hooks.mutate(write, obj)
         meta = obj["metadata"]
     strategy.prepare_create(obj)
-    errors = metadata.validate_metadata(resource, meta)
-    errors.extend(strategy.validate_new(obj, strategy.pattern(obj)))  # of what admission has made of it
+    pattern = strategy.pattern(obj)  # of what admission has made of it
+    own = strategy.validate_new(obj, pattern)
+    errors = [] if own and not strategy.checks_metadata else metadata.validate_metadata(resource, meta)
+    errors.extend(own)
     errors.extend(resource.codec.validate(obj, None))
     if errors:
         raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
@@ -175,7 +178,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call, *,
         check(backend, write, obj)
     if hooked and backend.hooks is not None:
         await backend.hooks.validate(write, obj)
-    call.warnings.extend(strategy.warnings(obj))
+    call.warnings.extend(strategy.warnings(obj, pattern))
     if versioned and not call.dry_run:
         raise internal("resourceVersion should not be set on objects to be created", reason="")
     return _store_new(backend, resource, obj, call)
