@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tutti_sim.kinds import markers
-from tutti_sim.kinds.decode import TABLE
+from tutti_sim.kinds.decode import TABLE, ZEROS
 from tutti_sim.patch.typed import ANY, Declared
 
 _SCALAR = Declared("scalar")
@@ -52,5 +52,8 @@ def _list(owner: str, field: str, kind: str) -> Declared:
         return Declared("list", item=lambda: item, unique=True)
     keys = markers.item_keys(owner, field)
     names = keys[1] if keys else ()
-    defaults = {"protocol": "TCP"} if "protocol" in names else {}
+    fields = TABLE.get(kind, {})
+    defaults = {name: ZEROS[fields[name].kind] for name in names if name in fields and fields[name].required}
+    if "protocol" in names:
+        defaults["protocol"] = "TCP"
     return Declared("list", item=lambda: item, keys=names, defaults=defaults)

@@ -47,7 +47,7 @@ def check_aliases(aliases: Any, at: str) -> list[FieldError]:
     """What is wrong with the names that the host's file is to have."""
     errors: list[FieldError] = []
     for index, alias in enumerate(aliases):
-        errors.extend(_address(alias.get("ip", ""), f"{at}[{index}].ip"))
+        errors.extend(check_address(alias.get("ip", ""), f"{at}[{index}].ip"))
         for place, name in enumerate(alias.get("hostnames", ())):
             errors.extend(check_text(name, f"{at}[{index}].hostnames[{place}]", names.subdomain_faults))
     return errors
@@ -65,7 +65,7 @@ def check_dns(spec: Json, at: str) -> list[FieldError]:
     if len(servers) > MOST_SERVERS:
         errors.append(invalid(f"{at}.nameservers", servers, f"must not have more than {MOST_SERVERS} nameservers"))
     for index, server in enumerate(servers):
-        errors.extend(_address(server, f"{at}.nameservers[{index}]"))
+        errors.extend(check_address(server, f"{at}.nameservers[{index}]"))
     if len(searches) > MOST_SEARCHES:
         errors.append(invalid(f"{at}.searches", searches, f"must not have more than {MOST_SEARCHES} search paths"))
     if len(" ".join(searches).encode()) > LONGEST_SEARCH:
@@ -90,7 +90,7 @@ def check_system(system: Json | None, at: str) -> list[FieldError]:
     return [] if name in SYSTEMS else [unsupported(at, name, SYSTEMS)]
 
 
-def _address(text: str, at: str) -> list[FieldError]:
+def check_address(text: str, at: str) -> list[FieldError]:
     """Whether a text is an address; leading zeros of IPv4 are read as ever."""
     plain = text if ":" in text else _PADDED.sub("", text)
     try:

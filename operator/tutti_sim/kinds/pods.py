@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tutti_sim.kinds import alike
 from tutti_sim.kinds.ephemeral import check_image
+from tutti_sim.kinds.podhost import check_address
 from tutti_sim.kinds.podparts import check_added, check_resize
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.podwarnings import warn_of_name
@@ -89,8 +90,7 @@ class PodStrategy(Strategy):
         if labels is not None:
             new["metadata"]["labels"] = labels
         status = new.setdefault("status", {})
-        status.setdefault("phase", "Pending")
-        status["qosClass"] = old.get("status", {}).get("qosClass", "BestEffort")
+        status["qosClass"] = status.get("qosClass") or old.get("status", {}).get("qosClass", "BestEffort")
 
     def prepare_part(self, part: str, new: Json, old: Json) -> None:
         """Resizing changes resources of containers, `ephemeralcontainers` adds containers; nothing else changes."""
@@ -166,11 +166,19 @@ class PodStrategy(Strategy):
         return check_added(new, old)
 
     def validate_status(self, new: Json, old: Json) -> list[FieldError]:
-        """No node is nominated for a pod that has one (1.36, core/validation, ValidatePodStatusUpdate)."""
-        nominated = new.get("status", {}).get("nominatedNodeName", "")
-        if old["spec"].get("nodeName") and nominated not in ("", old.get("status", {}).get("nominatedNodeName", "")):
-            return [forbidden_field("status.nominatedNodeName", ALREADY_BOUND)]
-        return []
+        """No node is nominated for a pod that has one, and its class stays (1.36, ValidatePodStatusUpdate)."""
+        status, before, errors = new.get("status", {}), old.get("status", {}), list[FieldError]()
+        if status.get("qosClass") != before.get("qosClass", status.get("qosClass")):
+            errors.append(invalid("status.qosClass", status.get("qosClass"), "field is immutable"))
+        if old["spec"].get("nodeName") and status.get("nominatedNodeName", "") not in (
+            "",
+            before.get("nominatedNodeName", ""),
+        ):
+            errors.append(forbidden_field("status.nominatedNodeName", ALREADY_BOUND))
+        if status.get("podIPs") != before.get("podIPs"):
+            for index, one in enumerate(status.get("podIPs", ())):
+                errors.extend(check_address(one.get("ip", ""), f"status.podIPs[{index}]"))
+        return errors
 
 
 def _default_container_status(status: Json) -> None:
