@@ -6,6 +6,7 @@ import ssl
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials, CredentialsError
@@ -157,6 +158,45 @@ async def test_credentials_that_cannot_be_read_again_leave_the_refusal(serve, se
     async with Client(rotating(server.url, ["wrong"])) as client:
         with pytest.raises(ApiError, match="401 Unauthorized"):
             await send(client)
+
+
+@sent_either_way
+async def test_an_outage_of_credentials_is_told_once_however_many_requests_it_costs(serve, send):
+    right, now = "no token yet", 0.0
+    server = await serve(lambda request: wants(right, request))
+    wrong = (f"wrong {number}" for number in range(1000))
+
+    def read(from_ground):
+        return Access(server.url, headers={"Authorization": f"Bearer {right if right == 'new' else next(wrong)}"})
+
+    async def send_ten():
+        nonlocal now
+        now += 5
+        answers = await asyncio.gather(*(send(client) for _ in range(10)), return_exceptions=True)
+        return {type(one) for one in answers} - {NotSent}  # who waited for a connection as all were closed
+
+    async with Client(Credentials(read, source="test", clock=lambda: now)) as client:
+        with capture_logs() as logs:
+            for _ in range(3):
+                assert await send_ten() == {ApiError}
+            assert [one["event"] for one in logs] == ["credentials_refused"]
+            right = "new"
+            assert await send_ten() == {bytes}
+            assert [one["event"] for one in logs] == ["credentials_refused", "credentials_accepted"]
+            right = "another"
+            assert await send_ten() == {ApiError}
+            assert [one["event"] for one in logs][2:] == ["credentials_refused"]
+
+
+@sent_either_way
+async def test_credentials_that_cannot_be_read_are_told_once(serve, send):
+    server = await serve(lambda request: wants("right", request))
+    async with Client(rotating(server.url, ["wrong"])) as client:
+        with capture_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(ApiError, match="401 Unauthorized"):
+                    await send(client)
+    assert [one["event"] for one in logs] == ["credentials_refused", "credentials_not_reread"]
 
 
 @sent_either_way

@@ -82,6 +82,7 @@ class Client:
         self._connections = Connections(headers=self._headers)
         self._opened: aiohttp.ClientSession | None = None
         self._counters: dict[tuple[str, str | int], Series] = {}
+        self._refused = False  # whether credentials were refused, and nothing has been answered since
 
     async def __aenter__(self) -> Self:
         # Priority levels bound what is written at once, so no pool of connections does.
@@ -181,8 +182,10 @@ class Client:
                         levels.refused(error)
                     if renewed:
                         raise
-                    access, renewed = await self._renewed(error), True
+                    access, renewed = await self._renewed(access, error), True
                 else:
+                    if self._refused:
+                        self._accept(access)
                     levels.answered(self._clock() - sent)
                     return answer
         finally:
@@ -220,12 +223,21 @@ class Client:
         """Return what `send` returns, called with the access and these; one 401 is met with credentials read anew."""
         access = self.credentials.held or await self.credentials.access()
         try:
-            return await send(access, *args, **options)
+            answer = await send(access, *args, **options)
         except (ApiError, NotSent) as error:
-            access = await self._renewed(error)
-        return await send(access, *args, **options)
+            access = await self._renewed(access, error)
+            answer = await send(access, *args, **options)
+        if self._refused:
+            self._accept(access)
+        return answer
 
-    async def _renewed(self, refusal: ApiError | NotSent) -> Access:
+    def _accept(self, access: Access) -> None:
+        """Note that credentials are taken again, where these are not what another request was refused with."""
+        if self.credentials.hands_out(access):
+            self._refused = False
+            log.info("credentials_accepted", source=self.credentials.source)
+
+    async def _renewed(self, access: Access, refusal: ApiError | NotSent) -> Access:
         """Return freshly read credentials, or raise the refusal where there are none or it is not for want of them."""
         if isinstance(refusal, ApiError):
             wanting = refusal.status == HTTPStatus.UNAUTHORIZED
@@ -234,12 +246,17 @@ class Client:
             wanting = isinstance(refusal.__cause__, (aiohttp.ClientSSLError, ssl.SSLError))
         if not wanting:
             raise refusal
-        log.info("credentials_refused", source=self.credentials.source, error=str(refusal))
+        is_first = not self._refused and self.credentials.hands_out(access)  # else it is known, or was renewed since
+        self._refused = self._refused or is_first
+        source = self.credentials.source
+        if is_first:
+            log.info("credentials_refused", source=source, error=str(refusal))
         self._connections.close()  # a connection speaks for the certificate it was opened with
         try:
             return await self.credentials.refresh()
         except CredentialsError as error:
-            log.warning("credentials_not_reread", source=self.credentials.source, error=str(error))
+            if is_first:
+                log.warning("credentials_not_reread", source=source, error=str(error))
             raise refusal from error
 
     async def _ask(self, access: Access, request: Request) -> bytes:

@@ -96,6 +96,10 @@ class Credentials:
         """The current access, or None where it has to be read first: `access` does."""
         return self._access if self._clock() - self._read_at < MAX_AGE_SECONDS else None
 
+    def hands_out(self, access: Access) -> bool:
+        """Whether this is what was read last: another may have been read since a request was sent with it."""
+        return access is self._access
+
     async def access(self) -> Access:
         """Return the current access, re-read where it is older than a minute.
 
