@@ -277,7 +277,8 @@ def _on_loss(state: IngestState, workload: Workload, spec: PodGroupSpec | None) 
 def _read_single(workload: Workload) -> None:
     for member in workload.members():
         if workload.uid != member.pod.uid:
-            workload.attempts, workload.not_before = 0, 0.0  # those were its predecessor's
+            # Those were its predecessor's.
+            workload.attempts, workload.not_before, workload.in_vain_at = 0, 0.0, 0.0
         workload.uid, workload.generation = member.pod.uid, member.pod.generation
         workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
 

@@ -185,6 +185,8 @@ def _users(
 def _give_up_devices(state: LifecycleState, workload: Workload, members: list[PodKey], why: str) -> None:
     """Give back what is reserved: all of it for a gang that is not bound, else what these members have."""
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        if _waited_in_vain(state, workload):
+            workload.in_vain_at = state.now
         break_up(state, workload)
     for key in members:
         member = state.members[key]
@@ -196,6 +198,12 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
     details = {"attempts": str(workload.attempts), "members": str(len(members))}
     explain(workload, Explanation(Gate.PERMIT, "DeviceAllocationFailed", text, details))
     state.announce(workload, "Warning", "DeviceAllocationFailed", text)
+
+
+def _waited_in_vain(state: LifecycleState, workload: Workload) -> bool:
+    """Whether devices that members have been given are not to be waited for any longer."""
+    book = state.cluster.nodes.devices.book
+    return any(book.is_unready(claim) for one in workload.members() for claim in book.claims_of(one.pod.device_uses))
 
 
 def _forget_refusals(state: LifecycleState, member: Member) -> None:

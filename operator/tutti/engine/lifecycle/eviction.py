@@ -98,6 +98,7 @@ def evict(
         _requeue(state, workload)
     elif reason is EvictionReason.BIND_WINDOW_OVER:
         state.back_off(workload)
+        workload.in_vain_at = state.now
     event = _EVENTS.get(reason, f"EvictedDueTo{reason.value}")
     state.announce(workload, "Warning", event, message)
 

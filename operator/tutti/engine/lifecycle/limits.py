@@ -40,6 +40,7 @@ def read_limits(workload: Workload, found: WorkloadObject) -> None:
     active = spec.active and not workload.deactivated
     if active and not workload.active:
         workload.requeues, workload.ran, workload.attempts, workload.not_before = 0, 0.0, 0, 0.0
+        workload.in_vain_at = 0.0
     workload.active, workload.requeue = active, spec.requeue
     workload.decisive = tuple(spec.success_policy.pod_groups) if spec.success_policy else ()
     workload.fails_with_members = spec.failure_policy.on_member_failure == "Deactivate"

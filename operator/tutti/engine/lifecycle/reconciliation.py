@@ -177,6 +177,8 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         checks.time_out(state, workload)
         state.touch(workload.key)
         return
+    if workload.phase is Phase.RESERVED:
+        workload.in_vain_at = state.now
     awaited = _time_out_claims(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
@@ -402,7 +404,7 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     explain(workload, None)
     if not _awaits_claims(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None
-    workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
+    workload.was_scheduled, workload.attempts, workload.not_before, workload.in_vain_at = True, 0, 0.0, 0.0
     eviction.count_lost_members_again(workload)
     if bound_by_us:
         bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]

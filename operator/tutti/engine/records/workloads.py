@@ -135,6 +135,8 @@ class Workload:
         problem: Why it cannot be decided on as it is written.
         attempts: How often it was given up on after a reservation.
         not_before: Unix seconds before which it is not tried again.
+        in_vain_at: When what it held was given back because what it waited for had not come in time, Unix seconds; 0
+            where that has not been so since it ran.
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
         alarm: When it must be looked at again for any other reason, Unix seconds.
         window_told: Whether it was told in this run that it is tried on though its bind window is over.
@@ -187,6 +189,8 @@ class Workload:
         ended_before: Those of them that have ended as they must, and how; they are not waited for again.
         outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
+        writes_refused: How often, on end, that could not be done.
+        write_at: When that is asked for again, Unix seconds.
         managed: What makes its pods, where that is started and suspended here.
         held_since: Since when it holds quota without nodes (`MemberGroup.held`), Unix seconds; None where none is held.
         round: How often it has held quota while checks were asked; their answers count that are given in this round.
@@ -238,6 +242,7 @@ class Workload:
     explanation: Explanation | None = None
     attempts: int = 0
     not_before: float = 0.0
+    in_vain_at: float = 0.0
     deadline: float | None = None
     alarm: float | None = None
     window_told: bool = False
@@ -287,6 +292,8 @@ class Workload:
     ended_before: Mapping[str, str] = field(default_factory=dict)
     outcome: str = ""
     asked_for: str = ""
+    writes_refused: int = 0
+    write_at: float = 0.0
     managed: ManagedOwner | None = None
     held_since: float | None = None
     round: int = 0
@@ -332,11 +339,12 @@ class Workload:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
         One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn. So
-        does one whose object was started: its pods are there or on their way.
+        does one whose object was started: its pods are there or on their way. One that has held quota and nodes in vain
+        goes behind those who have come until then: another like it would hold them next, and these never had any.
         """
         front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
         front = front or (self.managed is not None and self.managed.runs)
-        return 0.0 if front else self.queued_at
+        return 0.0 if front else max(self.queued_at, self.in_vain_at)
 
     @property
     def waits_without_members(self) -> bool:
