@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 
 from tests.engine.world import World
 from tutti.engine.records.decisions import CreatePodGroup, Evict, PatchStatus
-from tutti.engine.records.observations import EvictFinished, PodGroupWritten
+from tutti.engine.records.observations import EvictFinished, PodGroupWritten, PodSeen
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
 
 PREFIX = "gang-scheduling.preferred.jp/gang"
@@ -67,6 +69,30 @@ def test_a_pod_group_that_could_not_be_made_is_asked_for_again_after_a_while():
     assert not [d for d in world.engine.decide(world.now) if isinstance(d, CreatePodGroup)]
 
     assert [d for d in world.until(15) if isinstance(d, CreatePodGroup)] == first
+
+
+def test_a_pod_group_that_is_refused_on_end_is_asked_for_less_and_less_often():
+    world = World()
+    world.node("n1")
+    for rank in range(2):
+        world.pod(f"p-{rank}", annotations={f"{PREFIX}-name": "p", f"{PREFIX}-size": "2"})
+    asked: list[float] = []
+    end = world.now + 3600
+    while world.now < end:
+        decided = world.engine.decide(world.now)
+        if any(isinstance(one, CreatePodGroup) for one in decided):
+            asked.append(world.now)
+            world.tell(PodGroupWritten("default", "p", done=False))
+            world.tell(
+                PodSeen(world.pods["default", "p-0"])
+            )  # whatever else is seen of it does not have it asked for sooner
+        due = world.engine.wakeup()
+        world.now = min(end, max(world.now, due if due is not None else end))
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert 10 <= pauses[0] < 20
+    assert all(after > before for before, after in itertools.pairwise(pauses[:5]))
+    assert 300 <= pauses[-1] <= 375
+    assert len(asked) < 20
 
 
 def test_a_position_that_a_workload_has_no_more_is_taken_off_its_status():

@@ -21,6 +21,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.observations import PodGroupWritten
 from tutti.engine.records.workloads import Workload
+from tutti.quota.ordering import backoff_seconds
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 """On PodGroups that were made for gangs which exist only as labels and annotations: these say how large they are."""
@@ -121,8 +122,11 @@ def _contradiction(said: Mapping[str, Mapping[int, str]], what: str) -> Explanat
     return None
 
 
-ASK_AGAIN_SECONDS = 10.0
-"""How long after a PodGroup could not be written it is tried again."""
+ASK_AGAIN_SECONDS, ASK_AGAIN_AT_MOST = 10.0, 300.0
+"""How long after a PodGroup could not be written it is tried again: doubled each time it is refused on end, up to this.
+
+What refuses it is a quota, or a policy, as a rule, which stays for hours, and may refuse those of many gangs.
+"""
 
 
 def keep_pod_group(state: CoreState, workload: Workload) -> None:
@@ -141,7 +145,9 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
     declared = owned or (bool(members) and (workload.gang is not None or members[0].claim.implicit))
     is_wrong = workload.problem is not None and workload.problem.gate is not Gate.PERMIT
     stays = [member for member in members if not member.pod.deleting]
-    if found is None and declared and not is_wrong and (stays or not members):
+    if state.now < workload.write_at:
+        state.set_alarm(workload, workload.write_at)
+    elif found is None and declared and not is_wrong and (stays or not members):
         if workload.asked_for != "made" and (workload.gang is not None or owned or sizes_are_told(workload)):
             workload.asked_for = "made"
             made_for = {IMPLICIT_LABEL: "owner" if owned else members[0].claim.convention}
@@ -153,7 +159,7 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
         workload.asked_for = "deleted"
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
-        workload.asked_for = ""
+        workload.asked_for, workload.writes_refused = "", 0
 
 
 def tell_note(state: CoreState, workload: Workload) -> None:
@@ -187,7 +193,10 @@ def _spec(workload: Workload) -> dict[str, Any]:
 def pod_group_written(state: CoreState, result: PodGroupWritten) -> None:
     """Take in what became of the request; one that failed is made again after a while."""
     workload = state.workloads.get(("PodGroup", result.namespace, result.name))
-    if workload is not None and not result.done:
-        workload.asked_for = ""
-        workload.report_at = state.now + ASK_AGAIN_SECONDS
-        state.timers.add(workload)
+    if workload is None or result.done:
+        return
+    workload.asked_for = ""
+    workload.writes_refused += 1
+    base, most = ASK_AGAIN_SECONDS, ASK_AGAIN_AT_MOST
+    workload.write_at = state.now + backoff_seconds(workload.writes_refused, state.random, base=base, most=most)
+    state.set_alarm(workload, workload.write_at)
