@@ -115,12 +115,17 @@ class NodeAffinity(View, frozen=True):
 
 
 class PodAffinityTerm(View, frozen=True):
-    """Which pods, in which namespaces, over which topology."""
+    """Which pods, in which namespaces, over which topology.
+
+    What the keys say of a pod's own labels, the API server adds to the selector of the pod; not to that of a template.
+    """
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: list[str] = []
     namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
 
 
 class WeightedPodAffinityTerm(View, frozen=True):

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 import msgspec
 
 from tutti.api import quantity
-from tutti.api.core import Container, ContainerPort, PodSpec, ResourceRequirements
+from tutti.api.core import Container, ContainerPort, PodAffinity, PodAffinityTerm, PodSpec, ResourceRequirements
 from tutti.api.resources import CPU, AmountError, to_milli
+from tutti.api.selectors import LabelSelectorRequirement
 from tutti.cluster.requests import POD_LEVEL, is_pod_level, pod_requests
 
 _Quantities = dict[str, str | int | float]
@@ -34,6 +35,41 @@ def as_created(spec: PodSpec) -> PodSpec:
         overhead=_written(spec.overhead),
     )
     return made if spec.resources is None else msgspec.structs.replace(made, resources=_as_whole(made, spec.resources))
+
+
+def selecting_by(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
+    """Return a spec with what `matchLabelKeys` and `mismatchLabelKeys` of affinity terms add for a pod of these labels.
+
+    Source: kubernetes pkg/registry/core/pod/strategy.go (1.36), applyMatchLabelKeysAndMismatchLabelKeys. To the
+    selectors of spread constraints it is added as well, where these are read.
+    """
+    affinity = spec.affinity
+    if affinity is None:
+        return spec
+    sides = {
+        name: _side_by(side, labels)
+        for name in ("pod_affinity", "pod_anti_affinity")
+        if (side := getattr(affinity, name)) is not None
+    }
+    return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(affinity, **sides))
+
+
+def _side_by(side: PodAffinity, labels: Mapping[str, str]) -> PodAffinity:
+    preferred = [
+        msgspec.structs.replace(one, pod_affinity_term=_term_by(one.pod_affinity_term, labels))
+        for one in side.preferred
+    ]
+    return PodAffinity([_term_by(one, labels) for one in side.required], preferred)
+
+
+def _term_by(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = term.label_selector
+    asked = [("In", key) for key in term.match_label_keys] + [("NotIn", key) for key in term.mismatch_label_keys]
+    added = [LabelSelectorRequirement(key, how, [labels[key]]) for how, key in asked if key in labels]
+    if selector is None or not added:
+        return term
+    merged = msgspec.structs.replace(selector, match_expressions=[*selector.match_expressions, *added])
+    return msgspec.structs.replace(term, label_selector=merged)
 
 
 def _created(container: Container, *, on_node: bool) -> Container:

@@ -152,6 +152,68 @@ def test_a_member_gets_the_room_that_was_held_whatever_is_added_that_is_no_matte
     assert len(world.where("train")) == 2
 
 
+def apart(*, keys: list[str]) -> dict[str, Any]:
+    """Apart from pods of its app, by what `matchLabelKeys` of the term adds."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "train"}}, "matchLabelKeys": keys}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+@pytest.mark.parametrize(("keys", "starts"), [(["run"], True), ([], False)])
+def test_a_template_is_kept_apart_from_whom_its_pods_will_be_by_their_own_labels(
+    keys: list[str], *, starts: bool
+) -> None:
+    world = World()
+    world.node("n0", gpus=4)
+    world.pod("other", labels={"app": "train", "run": "before"})
+    world.run()
+    labels = {"app": "train", "run": "now"}
+    made = {"metadata": {"labels": labels}, **template(affinity=apart(keys=keys))}
+    world.flavor()
+    world.queue("cq", gpus=8)
+    world.workload("train", {"count": 1, "template": made}, queueName="queue")
+    world.run()
+    assert (world.reason("Workload", "train") == "WaitingForMembers") is starts
+    if not starts:
+        return
+    deadline = world.engine.state.workloads["Workload", "default", "train"].deadline
+    world.now += 5
+    spec = msgspec.convert(made["spec"], PodSpec)
+    assert spec.affinity is not None
+    assert spec.affinity.pod_anti_affinity is not None
+    (term,) = spec.affinity.pod_anti_affinity.required
+    assert term.label_selector is not None
+    named = [LabelSelectorRequirement("run", "In", ["now"])]
+    term = msgspec.structs.replace(
+        term, label_selector=msgspec.structs.replace(term.label_selector, match_expressions=named)
+    )
+    affinity = Affinity(pod_anti_affinity=PodAffinity(required=[term]))
+    pod = world.pod("train-0", workload="train", labels=labels, gated=True)
+    world.put(msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity)))
+    world.run()
+    assert deadline is not None
+    assert world.where("train") == {"train-0": "n0"}
+
+
+@pytest.mark.parametrize(("replicas", "starts"), [(1, False), (2, True)])
+def test_a_job_set_whose_pods_keep_apart_by_the_name_of_their_job_is_started_where_each_has_a_node(
+    replicas: int, *, starts: bool
+) -> None:
+    """Which Job of several a pod is of is not known before it is there."""
+    world = a_world(4)
+    world.makes_pods = False
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {JOB_NAME: "set-a-0"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    job = {"parallelism": 2, "completions": 2, "template": template(affinity=affinity)}
+    roles = [{"name": "a", "replicas": replicas, "template": {"spec": job}}]
+    uid = world.held("JobSet", "set", {"suspend": True, "replicatedJobs": roles})
+    world.run()
+    assert world.waits(uid) is not starts
+    if replicas == 1:
+        world.node("n9", gpus=4, labels={"pool": "a"})
+        world.run()
+        assert not world.waits(uid)
+
+
 def test_a_member_that_lost_a_toleration_of_its_template_is_placed_as_it_is() -> None:
     world = started()
     deadline = only_job(world).deadline

@@ -14,7 +14,7 @@ from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.frameworks.controller_labels import controller_labels
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
-from tutti.cluster.created_specs import as_created
+from tutti.cluster.created_specs import as_created, selecting_by
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState
@@ -60,6 +60,7 @@ def promised_class(
     if (has_claims(spec) or devices is None) and workload.managed is None:
         return None
     labels = {**meta.labels, **_labels_of_controller(workload, group)}
+    spec = selecting_by(spec, labels)
     # What was not there at its start is looked at when the pods come.
     return _class_of(state, spec, workload.key[1], msgspec.structs.replace(meta, labels=labels), devices or NO_DEVICES)
 
@@ -70,7 +71,10 @@ def _labels_of_controller(workload: Workload, group: MemberGroup) -> Mapping[str
     if managed is None:
         return {}
     found = managed.found
-    return controller_labels(found.group, found.kind, found.name, found.uid, managed.groups.get(group.name, ""))
+    called = managed.groups.get(group.name, "")
+    role = next((one for one in found.roles if one.name == called), None)
+    jobs = 1 if role is None else role.replicas if role.total is None else role.total
+    return controller_labels(found.group, found.kind, found.name, found.uid, called, jobs)
 
 
 def _as_those_there(state: IngestState, workload: Workload, group: MemberGroup) -> PodClass | None:

@@ -25,7 +25,7 @@ from tutti.api.templates import prune_workload
 from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import ObservedCluster, changed, key_of
-from tutti.cluster.created_specs import as_created
+from tutti.cluster.created_specs import as_created, selecting_by
 from tutti.engine.cycle.state import State
 from tutti.engine.records.observations import AnyObservation, ObjectSeen, OwnerSeen, PodSeen
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION
@@ -203,7 +203,7 @@ def _pod(raw: Mapping[str, Any]) -> Pod:
         pod = _DECODE_POD(msgspec.json.encode(raw))
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise WantedError(f"Pod {raw['metadata']['name']} cannot be read: {error}") from None
-    return changed(pod, spec=as_created(pod.spec))
+    return changed(pod, spec=selecting_by(as_created(pod.spec), pod.metadata.labels))
 
 
 def _as_workload(made: _Made, kind: FrameworkKind, table: KindTable) -> tuple[dict[str, Any], list[str]]:
