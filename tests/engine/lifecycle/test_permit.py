@@ -93,6 +93,20 @@ def test_the_backoff_grows_with_every_permit_that_runs_out():
     assert all(base <= wait <= 1.25 * base for base, wait in zip((1, 2, 4, 8, 10, 10), waits, strict=True))
 
 
+def test_a_restart_does_not_begin_with_short_pauses_again():
+    world = promising(seconds=5)
+    for _ in range(6):
+        world.run()
+        world.decide(advance=5.0)
+        world.run()
+        world.now = world.engine.wakeup()
+    assert world.status("Workload", "w")["requeue"]["attempts"] == 6
+    world.restart()
+    world.until(7)  # statuses tell whole seconds
+    assert world.status("Workload", "w")["requeue"]["attempts"] == 7
+    assert world.engine.state.workloads["Workload", "default", "w"].not_before - world.now > 7
+
+
 def test_the_last_promised_member_and_the_end_of_the_permit_may_come_together():
     world = promising(1)
     world.run()

@@ -168,7 +168,7 @@ def _forget(state: IngestState, workload: workloads.Workload) -> None:
     workload.checks, workload.checks_told, workload.provisioning = (), (0, ()), ()
     if workload.phase is not Phase.LEAVING:
         workload.evicted = None
-    workload.requeues, workload.not_before = 0, 0.0
+    workload.requeues, workload.attempts, workload.not_before, workload.in_vain_at = 0, 0, 0.0, 0.0
     if workload.running_since is None:
         workload.ran = 0.0
     workload.deactivated, workload.inactive_from = "", None
@@ -209,10 +209,10 @@ def _restore_counts(workload: workloads.Workload, found: Workload | PodGroup) ->
 
 
 def _restore_requeues(workload: workloads.Workload, found: Workload) -> None:
-    """Take over how long it has run in all, and how often and until when it was put off because it was not ready."""
+    """Take over how long it has run in all, and how often and until when it was put off, or given up on."""
     workload.ran = max(workload.ran, float(found.status.accumulated_past_execution_time_seconds))
     if found.status.requeue is not None:
-        workload.requeues = found.status.requeue.count
+        workload.requeues, workload.attempts = found.status.requeue.count, found.status.requeue.attempts
         workload.not_before = _seconds(found.status.requeue.at)
 
 
@@ -222,7 +222,7 @@ def _restore_inactivity(workload: workloads.Workload, found: Workload) -> None:
     if target is not None and target.status == "True":
         workload.deactivated, workload.inactive_from = target.reason, None
     elif found.spec.active and workload.evicted is not None and workload.evicted.reason.startswith("Deactivated"):
-        workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
+        workload.requeues, workload.attempts, workload.ran, workload.not_before = 0, 0, 0.0, 0.0
 
 
 def _restore_readiness(workload: workloads.Workload, conditions: Iterable[Condition]) -> None:
