@@ -7,6 +7,7 @@ import pytest
 from tests.engine.lifecycle.degraded_gangs import WINDOW, degraded, evicted, running, successors
 from tests.engine.lifecycle.test_permit import promising
 from tests.engine.lifecycle.workloads_to_evict import create, one_node
+from tests.engine.preemption.hung_pods import MARGIN, with_stuck
 from tests.engine.world import World
 from tutti.engine.records.observations import Interrupted
 
@@ -84,3 +85,42 @@ def test_nobody_is_taken_out_for_readiness_that_nobody_could_tell():
     assert evicted(world) == []
     world.until(2)
     assert evicted(world) != []
+
+
+def waiting_for_a_victim() -> World:
+    """A pod that has another told to leave, while a third runs that is as unimportant."""
+    world = with_stuck("a pod")
+    world.pod("high", gpus=4, priority=10)
+    world.until(20)
+    assert evicted(world) == []
+    return world
+
+
+def test_a_victim_has_all_its_time_to_leave_once_its_kubelet_can_say_that_it_has():
+    world = waiting_for_a_victim()
+    be_away(world)
+    world.until(MARGIN - 1)
+    assert evicted(world) == []
+    world.until(1)
+    assert evicted(world) == ["runs"]
+
+
+def test_a_victim_has_all_its_time_after_the_last_of_several_interruptions():
+    """A server that has just come back goes away again more often than not."""
+    world = waiting_for_a_victim()
+    be_away(world)
+    world.until(50)
+    be_away(world, 6)
+    world.until(MARGIN - 1)
+    assert evicted(world) == []
+    world.until(1)
+    assert evicted(world) == ["runs"]
+
+
+def test_who_was_overdue_before_stays_so():
+    world = with_stuck("a pod")
+    world.until(MARGIN)
+    be_away(world)
+    world.pod("high", gpus=4, priority=10)
+    world.run()
+    assert evicted(world) == ["runs"]

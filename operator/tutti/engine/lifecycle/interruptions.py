@@ -20,7 +20,10 @@ _WITH_WINDOW: Final = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 
 def interrupted(state: LifecycleState, told: Interrupted) -> None:
     """Put off what is due, by as much time as nothing could be written in."""
-    state.interruption = told.until - told.seconds, told.until
+    since, before = told.until - told.seconds, state.interruption
+    if since < before[1] + state.configuration.victims_overdue_seconds:
+        since = before[0]  # whoever was to leave before it had not had his time since the last one
+    state.interruption = since, told.until
     for workload in state.timers:
         if workload.phase not in _WITH_WINDOW:
             continue
