@@ -132,7 +132,7 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
     if workload.degraded_since is not None:
         workload.degraded_since = min(workload.degraded_since, state.now)  # a status says what somebody has written
     if workload.phase is _SCHEDULED and workload.degraded_since is None:
-        workload.degraded_since, workload.lost_seconds = state.now, 0.0
+        workload.degraded_since, workload.lost_seconds, workload.held_up = state.now, 0.0, False
         state.reached(workload, LifecycleStep.DEGRADED, pods=sum(group.lacking for group in short))
         state.announce(workload, "Warning", "Degraded", describe_degraded(workload))
     if is_restarting(workload) and _turn_is_over(state, workload, short):
@@ -199,7 +199,7 @@ def _close(state: LifecycleState, workload: Workload) -> None:
     if workload.degraded_since is None:
         return
     seconds = state.now - workload.degraded_since
-    workload.degraded_since, workload.lost_seconds = None, 0.0
+    workload.degraded_since, workload.lost_seconds, workload.held_up = None, 0.0, False
     state.reached(workload, LifecycleStep.RECOVERED, seconds=seconds, reason=workload.phase.value)
     if workload.phase is Phase.SCHEDULED:
         state.announce(
@@ -298,8 +298,15 @@ def _as_far_as_there_is(state: LifecycleState, node: str, amounts: Amounts) -> A
 def _restart_in_time(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:
     """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
     at = restarts_at(workload)
-    if at is None or (workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation)):
-        return  # in a queue that admits nothing now it could not start again
+    if at is None:
+        return
+    if workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation):
+        workload.held_up = True
+        return  # in a queue that admits nothing now it could not start again, nor could its successors
+    if workload.held_up and workload.counts().waiting:
+        workload.lost_seconds = state.now - (workload.degraded_since or state.now)
+        at = restarts_at(workload) or at
+    workload.held_up = False
     hopeless = _hopeless(state, workload, short)
     if (state.now < at and not hopeless) or not any(group.missing for group in short):
         if state.now < at:

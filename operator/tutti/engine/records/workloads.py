@@ -177,7 +177,8 @@ class Workload:
         notes: What people have been told of how its owners were read.
         had_in_all: How many members had a node when its PodGroup was written, which does not tell of which role.
         degraded_since: Since when it runs with fewer members than it needs, Unix seconds; None where it has them.
-        lost_seconds: In how much of that time nothing could be written, which does not count.
+        lost_seconds: In how much of that time nothing could be written, or admitted, which does not count.
+        held_up: Whether its queue admitted nothing when that was last looked at.
         losses: What its members had that it has lost since it ran whole, the latest last.
         had_turn: Whether it has been tried as a whole since it was taken out because it had lost members.
         leaves_by_pod: Whether members that are required may be taken out one by one (disruptionMode: Pod).
@@ -281,6 +282,7 @@ class Workload:
     had_in_all: int = 0
     degraded_since: float | None = None
     lost_seconds: float = 0.0
+    held_up: bool = False
     losses: list[LostMember] = field(default_factory=list)
     had_turn: bool = False
     leaves_by_pod: bool = False
