@@ -61,18 +61,30 @@ class DeletionGuard:
         self._deciding = deciding
         self._record = record
 
+    def free(self) -> list[tuple[str, str]]:
+        """Return what is being deleted and may go by now, as kind and name."""
+        specs = self._catalogue.specs
+        named = [(kind, name) for kind, _, name in self._catalogue.stored if kind in GUARDED_KINDS]
+        return [one for one in named if specs.is_leaving(*one) and self._used_by(*one) == []]
+
+    def _used_by(self, kind: str, name: str) -> list[str] | None:
+        """Return what uses an object that is being deleted; None where that is not this process's to say now."""
+        mine = self._deciding.is_set() and self._concerns(kind, "", name)
+        if not (mine and self._catalogue.specs.is_leaving(kind, name)):
+            return None
+        self._catalogue.count_users()
+        return users(kind, name, self._catalogue.specs)
+
     async def released(self, kind: str, name: str, uid: str) -> None:
         """Return once nothing uses the object, or it is gone by itself."""
         said: list[str] = []
         while (kind, "", name) in self._catalogue.stored:
             version = self._catalogue.version
-            mine = self._deciding.is_set() and self._concerns(kind, "", name)
-            if mine and self._catalogue.specs.is_leaving(kind, name):
-                self._catalogue.count_users()
-                used_by = users(kind, name, self._catalogue.specs)
-                if not used_by:
-                    log.info("deletion_released", kind=kind, name=name)
-                    return
+            used_by = self._used_by(kind, name)
+            if used_by == []:
+                log.info("deletion_released", kind=kind, name=name)
+                return
+            if used_by is not None:
                 if not said:
                     self._say(kind, name, uid, used_by)
                 said = used_by

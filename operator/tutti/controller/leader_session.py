@@ -39,7 +39,7 @@ from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
-from tutti.kube.fencing import LeaseTerm, unconfirmed, unfenced
+from tutti.kube.fencing import Fence, LeaseTerm, unconfirmed, unfenced
 from tutti.kube.lease import Elector, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -140,6 +140,11 @@ class LeaderSession:
         """What the engine knows; there is one to be asked while this process leads."""
         assert self._run is not None
         return self._run.engine.state
+
+    @property
+    def fence(self) -> Fence:
+        """What is asked before each write of this process."""
+        return self._leadership.fence
 
     def known(self) -> IngestState | None:
         """Return what the engine knows that was told of all; None while one lists."""

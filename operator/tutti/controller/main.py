@@ -43,6 +43,7 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.self_signing import own_certificate
 from tutti.controller.serving import MetricsReaders, application, guarded, serving
+from tutti.controller.stuck_deletions import StuckDeletions
 from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
 from tutti.controller.web_view import web_view
 from tutti.engine.cycle.engine import Engine
@@ -175,7 +176,7 @@ async def _operate(
     supervisor = Supervisor(lambda: session.run(stop), stop=stop, health=context.health)
     with ExitStack() as loops:
         loop = loops.enter_context(LoopThread("deletions"))
-        parts = [_deletions(session, credentials, context.configuration, loop)]
+        parts = [_deletions(session, credentials, context, loop)]
         if context.configuration.webhook.enabled:
             loop = loops.enter_context(LoopThread("webhooks"))
             parts.append(_webhooks(session, credentials, context, loop))
@@ -203,16 +204,21 @@ async def _once_synced(session: LeaderSession, context: OperatorContext, parts: 
 
 
 def _deletions(
-    session: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
+    session: LeaderSession, credentials: Credentials, context: OperatorContext, loop: LoopThread
 ) -> Restartable:
     """Return the part that holds deletions of what is in use."""
     holder = DeletionGuard(
         session.catalogue, deciding=session.deciding, record=session.record, concerns=session.concerns
     )
     there = OtherLoop(asyncio.get_running_loop())
+    stuck = StuckDeletions(context.client, holder, session.catalogue, fence=session.fence)
 
     async def work() -> None:
-        await loop.run(run_kopf(holding(credentials, holder, there), settings_for(configuration)))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                loop.run(run_kopf(holding(credentials, holder, there), settings_for(context.configuration)))
+            )
+            group.create_task(stuck.run())
 
     return Restartable("deletions", work)
 
