@@ -95,3 +95,21 @@ def test_who_has_run_stands_where_it_stood_before():
     assert len(started) == 1
     name = started[0].removesuffix("-0")
     assert world.engine.state.workloads["PodGroup", "default", name].in_vain_at == 0
+
+
+def test_two_that_are_taken_out_because_they_cannot_be_bound_whole_do_not_either():
+    """Whoever owns them makes again what was taken out."""
+    world = World(bind_window_seconds=20)
+    world.node("n1", gpus=2)
+    for name in ("first", "second"):
+        world.outcomes[f"{name}-1"] = ["Failed"] * 1000
+        world.gang(name, 2)
+    world.run()
+    world.now += 1
+    world.pod("well", gpus=2)
+    for _ in range(60):
+        world.until(1)
+        for name in ("first", "second"):
+            if (pod := ("default", f"{name}-0")) not in world.pods:
+                world.pod(pod[1], group=name)
+    assert "well" in world.where()
