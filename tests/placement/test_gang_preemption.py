@@ -16,7 +16,9 @@ from tests.placement.scenes import LABELS, node, nodes, pod, specs
 from tutti.api.selectors import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
-from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
+from tutti.placement.preemption.by_trial import ByTrial
+from tutti.placement.preemption.search import TrialBudget, VictimSearch
+from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits, always_true
 from tutti.placement.preemption.victim_cost import Budget, Coverage
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.placement.profile import DEFAULT_PROFILE
@@ -248,6 +250,26 @@ def test_a_gang_that_must_be_in_one_rack_takes_the_rack_where_that_hurts_least()
     assert scene.victims(spread) == {"a", "b", "c", "d", "e"}
 
 
+def test_unlike_members_that_must_be_in_one_rack_take_the_rack_where_that_hurts_least():
+    scene = racks()
+    in_a_rack = replace(near("rack"), pod_set_group="gang")
+    asks = [replace(scene.ask(1, cpu), topology=in_a_rack) for cpu in ("500m", "1")]
+    assert scene.victims(*asks) == {"d", "e"}
+    whole = [replace(scene.ask(1, cpu), topology=in_a_rack) for cpu in ("1800m", "2")]
+    assert scene.victims(*whole) == {"a", "b", "c"}
+    assert scene.victims(*whole, replace(scene.ask(1, "1"), topology=in_a_rack)) is None
+
+
+def test_unlike_members_that_mind_each_other_are_tried_in_one_rack_after_another():
+    scene = racks()
+    in_a_rack = replace(near("rack"), pod_set_group="gang")
+    labels = {"app": "x"}
+    apart = [replace(scene.ask(1, cpu, labels, affinity=APART), topology=in_a_rack) for cpu in ("500m", "1")]
+    chosen = scene.choose(*apart)
+    assert sorted(np.concatenate(chosen.rows).tolist()) in ([0, 1], [2, 3])
+    assert {record.name for record in chosen.victims} <= {"a", "b", "c", "d", "e", "f"}
+
+
 def test_a_gang_in_one_rack_is_placed_in_it():
     scene = racks()
     chosen = scene.choose(replace(scene.ask(2, "2"), topology=near("rack")))
@@ -336,6 +358,51 @@ def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, coun
     if len(asks) == 1:
         for unit in gone:
             assert not fits(scene, asks, units, [other for other in gone if other != unit])
+
+
+@examples(200)
+@given(scenes(), specs(), st.lists(st.sampled_from(["1", "2", "3"]), min_size=1, max_size=4), st.integers(0, 40))
+def test_a_gang_fits_without_those_chosen_by_trial_however_few_trials_there_are(made, spec, sizes, many):
+    scene, together = made
+    asks = [scene.ask(1, cpu, {"app": "x"}, **spec) for cpu in sizes]
+    cluster, units = scene.cluster, scene.units(3, *together)
+    trials = TrialBudget(many)
+    search = VictimSearch(cluster, units, Coverage(()), DEFAULT_PROFILE, always_true, trials)
+    with SimulatedRemoval(cluster, np.zeros(0, dtype=np.int64), seen=False):
+        gone = ByTrial(search, asks, seen=True).choose()
+    assert trials.left >= min(many, 0) - 4 * len(asks)
+    if gone is not None:
+        assert fits(scene, asks, units, np.flatnonzero(gone).tolist())
+
+
+def test_a_gang_of_many_unlike_members_is_tried_only_so_often():
+    scene = Scene(**{f"n{i}": 8 for i in range(40)})
+    for i in range(40):
+        scene.running(" ".join(f"p{i}-{j}" for j in range(8)), f"n{i}", priority=i % 3, started=i)
+    asks = [scene.ask(1, f"{1000 + i}m") for i in range(200)]
+    trials = TrialBudget()
+    search = VictimSearch(scene.cluster, scene.units(9), Coverage(()), DEFAULT_PROFILE, always_true, trials)
+    with SimulatedRemoval(scene.cluster, np.zeros(0, dtype=np.int64), seen=False):
+        gone = ByTrial(search, asks, seen=False).choose()
+    assert fits(scene, asks, search.units, np.flatnonzero(gone).tolist())
+    assert not gone.all()
+    assert trials.left > -len(asks)
+
+
+def test_those_out_of_the_way_stay_however_few_trials_there_are():
+    scene = Scene()
+    for i in range(12):
+        scene.cluster.put_node(node(f"n{i}", cpu=9, labels={"zone": f"z{i % 3}"}))
+        names = " ".join(f"p{i}-{j}" for j in range(8))
+        scene.running(names, f"n{i}", priority=i % 4, started=i, labels={"app": "y"})
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "y"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    search = VictimSearch(scene.cluster, scene.units(9), Coverage(()), DEFAULT_PROFILE, always_true, TrialBudget(20))
+    with SimulatedRemoval(scene.cluster, np.zeros(0, dtype=np.int64), seen=False):
+        gone = ByTrial(search, [scene.ask(1, affinity=affinity)], seen=True).choose()
+    rows = scene.cluster.pod_columns.row[search.units.pods(gone)]
+    assert len(rows) == 32
+    assert len(set((rows % 3).tolist())) == 1
 
 
 def parties_or_budgets() -> st.SearchStrategy[tuple[Any, list[Budget]]]:

@@ -19,7 +19,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.arrangement import ArrangementSearch
 from tutti.placement.diagnosis import FitError, diagnose, not_together_error
-from tutti.placement.framework import Rows
+from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place_ask
 from tutti.placement.least_network_cost import is_planned, place_at_least_network_cost
 from tutti.placement.plugins.spread_constraints import HARD
@@ -201,13 +201,19 @@ def _has_arrangements(ask: Ask) -> bool:
 
 
 def in_order(
-    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], order: Sequence[int], profile: Profile
+    nodes: NodeColumns,
+    transaction: Transaction,
+    asks: Sequence[Ask],
+    order: Sequence[int],
+    profile: Profile,
+    *,
+    within: Mask | None = None,
 ) -> list[Rows] | int:
-    """Place asks one after another; returns their rows, or which one did not fit, with nothing taken."""
+    """Place asks one after another, `within` some rows; returns their rows, or which one did not fit, nothing taken."""
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
     for index in order:
-        rows = place_ask(nodes, transaction, asks[index], profile)
+        rows = place_ask(nodes, transaction, asks[index], profile, within=within)
         if rows is None:
             transaction.rollback(mark)
             return index

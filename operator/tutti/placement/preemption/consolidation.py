@@ -26,9 +26,10 @@ from tutti.cluster.pods import PodRecord
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, has_room_together
+from tutti.placement.preemption.one_domain import domains_of
 from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
 from tutti.placement.preemption.victim_cost import Budget, Coverage, started_at
-from tutti.placement.preemption.victims import choose_victims, domains_of
+from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.placement.together import Diagnosis, in_order, place_together
 from tutti.placement.topology.request import Together

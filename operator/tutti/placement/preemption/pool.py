@@ -7,6 +7,7 @@ Where units are reprieved one after another, a few integers of one node are fast
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -194,6 +195,51 @@ def by_importance(cluster: Cluster, slots: Slots, harmless: Mask | None = None) 
     if harmless is not None:
         rank[harmless] = 0
     return np.lexsort((columns.started[slots], (columns.row[slots].astype(np.int64) << _RANK_BITS) - rank))
+
+
+def least_by_amounts(cluster: Cluster, units: VictimUnits, order: Rows, asks: Sequence[Ask]) -> int:
+    """Return how many units of an order must go at least for there to be as much of all as some asks take together."""
+    nodes, columns = cluster.nodes, cluster.pod_columns
+    total = np.sum([nodes.vector(ask.pod_class.requests) * ask.required for ask in asks], axis=0)
+    wanted = np.flatnonzero(total)
+    have = np.maximum((nodes.allocatable - nodes.requested)[:, wanted], 0).sum(axis=0)
+    held = np.zeros((len(units), len(wanted)), dtype=np.int64)
+    np.add.at(held, units.of, columns.held(units.slots, nodes.resource_index)[:, wanted])
+    enough = (have + np.cumsum(held[order], axis=0) >= total[wanted]).all(axis=1)
+    return 0 if (have >= total[wanted]).all() else int(np.argmax(enough)) + 1 if enough.any() else len(order)
+
+
+def with_room_beside(
+    cluster: Cluster, units: VictimUnits, gone: Mask, some: Rows, placed: Sequence[tuple[Ask, Rows]]
+) -> Rows:
+    """Return who of some units that are gone has room beside a gang where it has been placed without them.
+
+    Args:
+        cluster: Where they are.
+        units: Everybody who may go.
+        gone: bool[units], without whom the gang was placed.
+        some: int64[k], who comes back as long as there is room, in order.
+        placed: What was placed, and int64[m], the row of each pod of it.
+    """
+    nodes, columns = cluster.nodes, cluster.pod_columns
+    vectors = [nodes.vector(ask.pod_class.requests) for ask, _ in placed]
+    wanted = np.flatnonzero(np.logical_or.reduce([vector > 0 for vector in vectors]))
+    free = (nodes.allocatable - nodes.requested)[:, wanted]
+    for vector, (_, rows) in zip(vectors, placed, strict=True):
+        np.subtract.at(free, rows, vector[wanted])
+    row = columns.row[units.slots].astype(np.int64)
+    held = columns.held(units.slots, nodes.resource_index)[:, wanted]
+    leaves = gone[units.of]
+    np.add.at(free, row[leaves], held[leaves])
+    staying = []
+    for unit in some.tolist():
+        mine = slice(int(units.starts[unit]), int(units.starts[unit + 1]))
+        np.subtract.at(free, row[mine], held[mine])
+        if (free[row[mine]] >= 0).all():
+            staying.append(unit)
+        else:
+            np.add.at(free, row[mine], held[mine])
+    return np.array(staying, dtype=np.int64)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,24 @@ from tutti.placement.framework import Mask
 from tutti.placement.preemption.units import VictimPredicate, VictimUnits
 from tutti.placement.preemption.victim_cost import Coverage, VictimCost
 from tutti.placement.profile import Profile
+
+MOST_PLACED = 1024
+"""How many asks the trials of one search place; one takes 0.2 to 0.7 ms, so all of them about half a second at most."""
+
+
+@dataclass(slots=True)
+class TrialBudget:
+    """How many more asks may be placed by way of trial."""
+
+    left: int = MOST_PLACED
+
+    def allow(self, asks: int) -> bool:
+        """Whether so many may be placed."""
+        return asks <= self.left
+
+    def note(self, asks: int) -> None:
+        """Note that so many have been."""
+        self.left -= asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,7 @@ class VictimSearch:
         coverage: The budgets that count.
         profile: How the pods of the gang are placed.
         enough: What must hold besides, given bool[units] that are gone; once it holds it holds when more are gone.
+        trials: How much may be tried yet.
     """
 
     cluster: Cluster
@@ -30,6 +49,7 @@ class VictimSearch:
     coverage: Coverage
     profile: Profile
     enough: VictimPredicate
+    trials: TrialBudget = field(default_factory=TrialBudget)
 
     def among(self, some: Mask) -> VictimSearch:
         """Return the same search among some of the units only, bool[units]."""
