@@ -231,13 +231,13 @@ class PodSignature:
         if self._anchored is None:
             anchored: dict[Anchor, list[OwnTerm]] = {}
             for kind, term in self.inter_pod.by_kind:
-                for anchor in _anchors(term.query.selector):
+                for anchor in anchors_of(term.query.selector):
                     anchored.setdefault(anchor, []).append((kind, term))
             self._anchored = anchored
         return self._anchored
 
 
-def _anchors(selector: LabelSelector | None) -> Sequence[Anchor]:
+def anchors_of(selector: LabelSelector | None) -> Sequence[Anchor]:
     """Return labels of which a pod must have one for a selector to mean it; none where it means nobody."""
     if selector is None:
         return ()

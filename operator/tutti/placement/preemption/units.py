@@ -168,11 +168,9 @@ class VictimUnits:
             order = self.cheapest_first(over)
             for unit in (order[::-1] if reverse else order).tolist():
                 pods = cluster.pod_columns.at(self.pods_of(unit)) if some[unit] else []
-                after, violations = coverage.without(left, pods)
-                if violations:
+                if coverage.take(left, pods):
+                    coverage.give_back(left, pods)
                     over[unit] = True
-                else:
-                    left = after
         return over
 
 

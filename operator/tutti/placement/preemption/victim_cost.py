@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tutti.api.limits import PodDisruptionBudget
 from tutti.api.selectors import LabelSelector
 from tutti.cluster.pods import PodRecord
-from tutti.cluster.signatures import PodSignature
+from tutti.cluster.signatures import Anchor, PodSignature, anchors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,13 @@ MOST_TERMS: Final = 10_000
 They are held against all unlike pods of it who may have to go, whenever anybody preempts."""
 
 
+MOST_NEAR: Final = 256
+"""Against how many budgets the labels of one pod are held that have one of them in common, those that allow least."""
+
+MOST_COVERING: Final = 16
+"""How many budgets count for one pod, those that allow least; the API server evicts no pod that two cover."""
+
+
 def selector_terms(selector: LabelSelector | None) -> int:
     """Return how many labels, expressions and values a selector has; 0 of one that covers nobody."""
     if selector is None:
@@ -85,6 +93,26 @@ def summed_up(budgets: Sequence[Budget]) -> list[Budget]:
     return few + [Budget(name, None, 0, of_all=True) for name, count in terms.items() if count > MOST_TERMS]
 
 
+def _found_by(budgets: Sequence[Budget]) -> dict[tuple[str, Anchor], list[int]]:
+    """Return budgets, by index, under what a pod they are about must have, by namespace; those that allow least first.
+
+    Of several labels that is the one that the fewest budgets ask for.
+    """
+    asked: dict[tuple[str, str, str], int] = {}
+    for budget in budgets:
+        for key, value in budget.selector.match_labels.items() if budget.selector is not None else ():
+            asked[budget.namespace, key, value] = asked.get((budget.namespace, key, value), 0) + 1
+    found: dict[tuple[str, Anchor], list[int]] = {}
+    for index in sorted(range(len(budgets)), key=lambda index: budgets[index].allowed):
+        budget = budgets[index]
+        anchors: Sequence[Anchor] = (None,) if budget.of_all else anchors_of(budget.selector)
+        if budget.selector is not None and budget.selector.match_labels:
+            anchors = [min(budget.selector.match_labels.items(), key=lambda one: asked[budget.namespace, *one])]
+        for anchor in anchors:
+            found.setdefault((budget.namespace, anchor), []).append(index)
+    return found
+
+
 @dataclass(slots=True)
 class Coverage:
     """Which budgets cover whom, asked once per signature.
@@ -97,12 +125,11 @@ class Coverage:
     budgets: Sequence[Budget]
     of_leaving: bool = True
     _of: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    _within: dict[str, list[int]] = field(default_factory=dict)
+    _within: dict[tuple[str, Anchor], list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budgets = summed_up(self.budgets)
-        for index, budget in enumerate(self.budgets):
-            self._within.setdefault(budget.namespace, []).append(index)
+        self._within = _found_by(self.budgets)
 
     def of(self, record: PodRecord) -> tuple[int, ...]:
         """Return the budgets, by index, that taking a pod out would use."""
@@ -110,10 +137,18 @@ class Coverage:
             return ()
         known = self._of.get(id(record.pod_signature))
         if known is None:
-            near = self._within.get(record.namespace, ())
-            known = tuple([i for i in near if self.budgets[i].means(record.pod_signature)])
-            self._of[id(record.pod_signature)] = known
+            known = self._of[id(record.pod_signature)] = self._about(record.pod_signature)
         return tuple(i for i in known if record.name not in self.budgets[i].disrupted) if known else known
+
+    def _about(self, pod_signature: PodSignature) -> tuple[int, ...]:
+        """Return the budgets, by index, that are about pods of a signature: of very many, those that allow least."""
+        anchors: list[Anchor] = [None]
+        for label in pod_signature.labels.items():
+            anchors += (label, (label[0], None))
+        near = {i for anchor in anchors for i in self._within.get((pod_signature.namespace, anchor), ())[:MOST_NEAR]}
+        first = sorted(near, key=lambda i: self.budgets[i].allowed)[:MOST_NEAR]
+        about = (i for i in first if self.budgets[i].means(pod_signature))
+        return tuple(sorted(islice(about, MOST_COVERING)))
 
     def violations(self, records: Iterable[PodRecord]) -> int:
         """Return how many of these pods no budget has room for once they are all taken out."""
@@ -121,14 +156,25 @@ class Coverage:
 
     def without(self, left: Sequence[int], records: Iterable[PodRecord]) -> tuple[list[int], int]:
         """Return what budgets that allow so much allow once these pods are out, and for how many one has no room."""
-        after, violations = list(left), 0
+        after = list(left)
+        return after, self.take(after, records)
+
+    def take(self, left: list[int], records: Iterable[PodRecord]) -> int:
+        """Have these pods use what budgets allow; returns for how many one has no room."""
+        violations = 0
         for record in records:
             is_violating = False
             for index in self.of(record):
-                after[index] -= 1
-                is_violating |= after[index] < 0
+                left[index] -= 1
+                is_violating |= left[index] < 0
             violations += is_violating
-        return after, violations
+        return violations
+
+    def give_back(self, left: list[int], records: Iterable[PodRecord]) -> None:
+        """Undo `take`."""
+        for record in records:
+            for index in self.of(record):
+                left[index] += 1
 
     def violating(self, records: Sequence[PodRecord], group: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which pods no budget has room for when those of a group are taken out in this order.
@@ -143,16 +189,14 @@ class Coverage:
         out = np.zeros(len(records), dtype=np.bool_)
         if not self.budgets:
             return out
-        left: list[int] = []
+        used: dict[int, int] = {}
         at = None
         for i, (record, mine) in enumerate(zip(records, group.tolist(), strict=True)):
-            if not self.of(record):
-                continue
             if mine != at:
-                left, at = [budget.allowed for budget in self.budgets], mine
+                used, at = {}, mine
             for index in self.of(record):
-                left[index] -= 1
-                out[i] |= left[index] < 0
+                used[index] = used.get(index, 0) + 1
+                out[i] |= used[index] > self.budgets[index].allowed
         return out
 
 
