@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tutti.api.owners import SERVICE, Owner
 from tutti.api.selectors import LabelSelector
 from tutti.cluster.codes_by_label import CodesByLabel
+from tutti.cluster.services_by_label import ServicesByLabel
 from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, Anchor, OwnTerm, PodQuery, PodSignature, selector_keys
 
 
@@ -47,6 +48,7 @@ class NamespaceIndex:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._asked_in_vain: set[str] = set()
         self.services: dict[str, dict[str, PodSelecting]] = {}
+        self._services: dict[str, ServicesByLabel] = {}
         self._owners: dict[tuple[str, Owner], LabelSelector] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> bool:
@@ -80,6 +82,7 @@ class NamespaceIndex:
             here = self.services.setdefault(found.namespace, {})
             changed = here.get(found.name) != found
             here[found.name] = found
+            self._services.setdefault(found.namespace, ServicesByLabel()).put(found.name, found.selector.match_labels)
         else:
             key = (found.namespace, (found.kind, found.name))
             changed = self._owners.get(key) != found.selector
@@ -92,6 +95,8 @@ class NamespaceIndex:
         found: object
         if kind == SERVICE:
             found = self.services.get(namespace, {}).pop(name, None)
+            if found is not None:
+                self._services[namespace].drop(name)
         else:
             found = self._owners.pop((namespace, (kind, name)), None)
         self.selecting_version += found is not None
@@ -107,10 +112,8 @@ class NamespaceIndex:
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""
-        for service in self.services.get(namespace, {}).values():
-            wanted = service.selector.match_labels
-            if wanted and all(labels.get(key) == value for key, value in wanted.items()):
-                yield wanted
+        here = self._services.get(namespace)
+        return iter(()) if here is None else here.selecting(labels)
 
     def selector_of(self, namespace: str, owner: Owner) -> LabelSelector | None:
         """Return the selector of an owner of pods; None where it is not known."""
