@@ -13,6 +13,7 @@ from tests.drawing import examples
 from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.placement.arrangement import MOST_STEPS, Backtracking
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.node_resources import AllocationScore
@@ -174,6 +175,17 @@ def test_a_gang_that_cannot_fit_is_not_searched_for():
     found = together(cluster, Ask(role(cluster, "x", cpu="3"), 2), Ask(role(cluster, "y", cpu="2"), 2))
     assert isinstance(found, Diagnosis)
     assert found.tried == 0
+
+
+def test_the_more_unlike_members_a_gang_has_the_fewer_steps_are_tried():
+    cluster = cluster_of(*(node(f"n{i}", cpu=4, labels={ZONE: f"z{i // 8}"}) for i in range(24)))
+    near = [{f"a{i % 6}": ZONE} | ({"a0": ZONE} if i % 6 == 1 else {}) for i in range(24)]
+    pods = [role(cluster, f"a{i % 6}", cpu=f"{3000 + i}m", **affinity(near=one)) for i, one in enumerate(near)]
+    asks = [Ask(pod_class, 1) for pod_class in pods]
+    with cluster.transaction() as transaction:
+        search = Backtracking(cluster.nodes, transaction, asks, DEFAULT_PROFILE, MOST_STEPS)
+        assert search.run(range(len(asks))) is None
+    assert search.tried <= MOST_STEPS / 2
 
 
 def test_a_role_that_can_never_be_placed_says_so():

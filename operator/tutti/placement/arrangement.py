@@ -45,6 +45,9 @@ from tutti.placement.upper_bounds import (
 MOST_PODS = 64
 """Larger gangs have more arrangements than can be looked at."""
 
+_LOOKS_OF_A_STEP = 8
+"""A step looks over all nodes about twice for each ask that is open; of more than four asks fewer steps are tried."""
+
 _ONE = np.ones(1, dtype=np.int64)
 _Spot = tuple[int, int, bool]
 """An ask, a row, and whether the pod's affinity is left for later."""
@@ -67,6 +70,7 @@ class Backtracking:
     limit: int
     tried: int = 0
     _placed_spots: list[_Spot] = field(default_factory=list)
+    _looks: int = 0
     _seen: set[tuple[_Spot, ...]] = field(default_factory=set)
     _classes: list[PodClass] = field(default_factory=list)
     _waiting: list[bool] = field(default_factory=list)
@@ -97,15 +101,16 @@ class Backtracking:
             return self._is_honoured()
         self.transaction.show()
         asks = [replace(ask, required=count) for ask, count in zip(self.asks, left, strict=True)]
-        for ask in asks:
-            if ask.required and int(upper_bound(self.nodes, ask, self._classes, self.profile).sum()) < ask.required:
+        for ask in filter(_is_required, asks):
+            self._looks += 1
+            if int(upper_bound(self.nodes, ask, self._classes, self.profile).sum()) < ask.required:
                 return False
         open_asks = [index for index in order if left[index]]
         for spot in self._next(open_asks if self._any_order else open_asks[:1]):
             arrangement = tuple(sorted((*self._placed_spots, spot)))
             if arrangement in self._seen:
                 continue
-            if self.tried >= self.limit:
+            if self.tried >= self.limit or self._looks >= _LOOKS_OF_A_STEP * self.limit:
                 return False
             self._seen.add(arrangement)
             self.tried += 1
@@ -140,6 +145,7 @@ class Backtracking:
         owing: list[_Spot] = []
         for index in indices:
             ask = self.asks[index]
+            self._looks += 1
             now = self._open(ask.pod_class, ask)
             yield from ((index, row, False) for row in self._ranked(ask.pod_class, now))
             if self._waiting[index]:
@@ -361,6 +367,10 @@ class ArrangementSearch:
         if later:
             ask = replace(ask, pod_class=without_affinity(ask.pod_class))
         return place_ask(self.nodes, self.transaction, ask, self.profile, within=within)
+
+
+def _is_required(ask: Ask) -> bool:
+    return ask.required > 0
 
 
 def most_steps(nodes: NodeColumns) -> int:
