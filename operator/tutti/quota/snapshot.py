@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -241,15 +241,15 @@ class Snapshot:
             self._trials -= 1
             while len(self._steps) > start:
                 step = self._steps.pop()
-                self._apply(replace(step, added=not step.added))
+                self._apply(step, added=not step.added)
 
     def _do(self, step: _Step) -> None:
-        self._apply(step)
+        self._apply(step, added=step.added)
         if self._trials:
             self._steps.append(step)
 
-    def _apply(self, step: _Step) -> None:
-        if step.added:
+    def _apply(self, step: _Step, *, added: bool) -> None:
+        if added:
             self.tree.add(step.queue, step.usage)
             if step.holder is not None:
                 self._put(step.holder)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.placed_pods import Slots
 from tutti.engine.backfill import BackfillState
+from tutti.engine.records.reservations import ChargesBySlot
 from tutti.quota.tree import Usage, add_to
 
 
@@ -69,23 +70,9 @@ class Charges:
 
     @classmethod
     def of(cls, state: BackfillState, slots: Slots) -> Charges:
-        """Read them off the pods in some slots, none of them free."""
-        members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
-        charges: list[tuple[str, Usage]] = []
-        found = []
-        for record in state.cluster.pod_columns.at(slots):
-            member = members.get(record.key)
-            charge = None if member is None else member.charge
-            if charge is None:
-                found.append(-1)
-                continue
-            code = codes.get(id(charge))  # the pods of a need share their charge
-            if code is None:
-                code = codes[id(charge)] = known.setdefault((charge.queue, *charge.usage.items()), len(known))
-                if code == len(charges):
-                    charges.append((charge.queue, charge.usage))
-            found.append(code)
-        return cls(np.array(found, dtype=np.int64), charges)
+        """Return those of the pods in some slots, none of them free."""
+        known = _charges_by_slot(state)
+        return cls(known.code[slots], known.charges)
 
     def only(self, those: NDArray[np.bool_]) -> Charges:
         """Return those of some of the pods: bool[m]."""
@@ -100,3 +87,31 @@ class Charges:
             if count:
                 add_to(mine, usage, count)
         return out
+
+
+def _charges_by_slot(state: BackfillState) -> ChargesBySlot:
+    """Return what each pod that has a node uses; read off all of them once, until one moves or quota does."""
+    reservations, columns, members = state.backfill_reservations, state.cluster.pod_columns, state.members
+    stamp = (columns.version, state.ledger.changes.moment)
+    before = reservations.charges_by_slot
+    if before is not None and before.stamp == stamp:
+        return before
+    codes, known = dict[int, int](), dict[tuple[object, ...], int]()
+    charges: list[tuple[str, Usage]] = []
+    slots, found = np.flatnonzero(columns.row >= 0), []
+    for record in columns.at(slots):
+        member = members.get(record.key)
+        charge = None if member is None else member.charge
+        if charge is None:
+            found.append(-1)
+            continue
+        code = codes.get(id(charge))  # the pods of a need share their charge
+        if code is None:
+            code = codes[id(charge)] = known.setdefault((charge.queue, *charge.usage.items()), len(known))
+            if code == len(charges):
+                charges.append((charge.queue, charge.usage))
+        found.append(code)
+    code_of = np.full(len(columns), -1, dtype=np.int64)
+    code_of[slots] = found
+    reservations.charges_by_slot = ChargesBySlot(stamp, code_of, charges)
+    return reservations.charges_by_slot

@@ -120,7 +120,7 @@ def _fits_until(
     counted = None if ahead is None else CountedPods.of(state.throttles, state.cluster.pod_columns.at(gone))
     then = _throttles_then(ahead, held.limits, counted, np.ones(len(gone), dtype=np.bool_), beside)
     with state.ledger.other_quotas(held.quotas), then:
-        return _had(state, entry, beside, gone, given) is not None
+        return _had(state, entry, _added_up(state, beside), gone, given) is not None
 
 
 def _turns(state: BackfillState, queue: str, ahead: ThrottlesAhead | None) -> list[_Turn]:
@@ -217,6 +217,7 @@ def _search(
     late = order.step > len(order.times)
     charges = Charges.of(state, slots[late])
     counted = None if throttles is None else CountedPods.of(state.throttles, columns.at(slots))
+    others = _added_up(state, beside)
 
     def look_at(step: int, then: _Turn) -> Admitted | None:
         gone, given = order.step <= step, dict[str, Usage]()
@@ -227,7 +228,7 @@ def _search(
             given = in_use(state, head)
         allowed = _throttles_then(throttles, then.limits, counted, gone, beside)
         with state.ledger.other_quotas(then.quotas), allowed:
-            return _had(state, entry, beside, slots[gone], given)
+            return _had(state, entry, others, slots[gone], given)
 
     for first, last, then in _stretches(order, [_Turn(state.now), *ahead]):
         found = earliest(first, last, partial(look_at, then=then))
@@ -271,10 +272,33 @@ def _estimate(state: BackfillState, order: Departures, step: int, found: Admitte
     return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage, throttled)
 
 
+class _KeptForOthers(NamedTuple):
+    """The room and the quota that are kept for some heads together, quota by their queues."""
+
+    room: Room
+    quota: Mapping[str, Usage]
+
+
+def _added_up(state: BackfillState, beside: Sequence[BackfillReservation]) -> _KeptForOthers:
+    """Add up what is kept for some heads."""
+    nodes, quota = state.cluster.nodes, dict[str, Usage]()
+    wanted, some = (
+        np.zeros((len(nodes), len(nodes.resource_index)), dtype=np.int64),
+        np.zeros(len(nodes), dtype=np.bool_),
+    )
+    for one in beside:
+        rows, amounts = _there(state, one)
+        wanted[rows, : amounts.shape[1]] += amounts
+        some[rows] = True
+        add_to(quota.setdefault(one.queue, {}), one.usage)
+    rows = np.flatnonzero(some)
+    return _KeptForOthers((rows, wanted[rows]), quota)
+
+
 def _had(
     state: BackfillState,
     entry: QueueEntry,
-    beside: Sequence[BackfillReservation],
+    others: _KeptForOthers,
     gone: Slots,
     given: Mapping[str, Usage],
 ) -> Admitted | None:
@@ -287,9 +311,9 @@ def _had(
         stack.enter_context(snapshot.trial())
         for queue, usage in given.items():
             snapshot.refund(queue, usage)
-        for one in beside:
-            kept.withhold(*_there(state, one))
-            snapshot.charge(one.queue, one.usage)
+        kept.withhold(*others.room)
+        for queue, usage in others.quota.items():
+            snapshot.charge(queue, usage)
         found = look(state, entry) if _may_have_quota(state, entry) else None
     return found if isinstance(found, Admitted) else None
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,20 @@ class BackfillReservation:
         return mine == theirs and bool(np.array_equal(self.wanted, other.wanted))
 
 
+class ChargesBySlot(NamedTuple):
+    """What pods use of quota, by their slots.
+
+    Attributes:
+        stamp: What grows when a pod is somewhere else, and when more or less is used of any queue.
+        code: int64[slots], the index of what each pod uses, -1 where it uses nothing.
+        charges: What they use of which queue, each once.
+    """
+
+    stamp: tuple[int, int]
+    code: NDArray[np.int64]
+    charges: list[tuple[str, Usage]]
+
+
 @dataclass(slots=True)
 class BackfillReservations:
     """Everything that is kept.
@@ -129,6 +143,7 @@ class BackfillReservations:
         given_up: Who had something kept for it until now, and has not been tried since.
         last: The last number that was given.
         restored: Whether what an earlier process has kept is kept again.
+        charges_by_slot: What pods use of quota, as it was read off them last.
     """
 
     of: dict[str, BackfillReservation] = field(default_factory=dict)
@@ -137,6 +152,7 @@ class BackfillReservations:
     given_up: dict[WorkloadKey, None] = field(default_factory=dict)
     last: int = 0
     restored: bool = False
+    charges_by_slot: ChargesBySlot | None = None
 
     def is_for(self, queue: str, workload: WorkloadKey) -> bool:
         """Whether a ClusterQueue keeps something for a workload."""
