@@ -131,6 +131,16 @@ def tried(snapshot, demand):
 
 
 @unhurried
+@given(moved_contests(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
+def test_the_victims_for_one_amount_after_the_other_are_those_for_each_by_itself(contest, amounts):
+    snapshot, demand = contest
+    known = {}
+    for amount in amounts:
+        more = msgspec.structs.replace(demand, usage=dict.fromkeys(demand.usage, amount))
+        assert classical_victims(snapshot, more, known=known) == classical_victims(snapshot, more)
+
+
+@unhurried
 @given(moved_contests())
 def test_the_candidates_are_those_of_a_plain_scan_in_the_same_order(contest):
     snapshot, demand = contest

@@ -24,7 +24,15 @@ import msgspec
 from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode, priority_in
-from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates, has_candidates, may_have_victims
+from tutti.quota.reclaim import (
+    CandidatesKnown,
+    Fits,
+    Victim,
+    classical_victims,
+    find_candidates,
+    has_candidates,
+    may_have_victims,
+)
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
@@ -44,15 +52,24 @@ class PreemptionRules:
     ordering: QueueOrdering = QueueOrdering.BORROWED_SHARE
 
     def victims(
-        self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None, *, first: Collection[str] = ()
+        self,
+        snapshot: Snapshot,
+        demand: Demand,
+        also_fits: Fits | None = None,
+        *,
+        first: Collection[str] = (),
+        known: CandidatesKnown | None = None,
     ) -> list[Victim]:
-        """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible."""
+        """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible.
+
+        Where more is wanted of the same one after the other, `known` is who may be preempted at all.
+        """
         policy = snapshot.policy(demand.queue)
         if policy.within is Preemptible.NEVER and policy.reclaim is Preemptible.NEVER:
             return []
         if self.fair:
             return fair_victims(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
-        return classical_victims(snapshot, demand, also_fits=also_fits, first=first)
+        return classical_victims(snapshot, demand, also_fits=also_fits, first=first, known=known)
 
     def candidates(self, snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
         """Return who may be preempted for a demand as things are, though perhaps not all of them together."""
@@ -152,7 +169,7 @@ class PreemptionReach:
 
 
 class PreemptionOracle(msgspec.Struct, frozen=True):
-    """Tries preemption for one workload."""
+    """Tries preemption for one workload, while nothing else is used of any queue."""
 
     snapshot: Snapshot
     rules: PreemptionRules
@@ -160,6 +177,7 @@ class PreemptionOracle(msgspec.Struct, frozen=True):
     priority: int
     queued_at: float
     cross_queue_priority: int | None = None
+    known: CandidatesKnown = {}
 
     def __call__(self, what: FlavorResource, amount: int) -> FlavorRank:
         """Return what preemption could do for so much of one flavor and resource."""
@@ -167,7 +185,7 @@ class PreemptionOracle(msgspec.Struct, frozen=True):
         if self.snapshot.policy(self.queue) != NOBODY:
             wanted, contested = {what: amount}, frozenset((what,))
             demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.cross_queue_priority)
-            victims = self.rules.victims(self.snapshot, demand)
+            victims = self.rules.victims(self.snapshot, demand, known=self.known)
         if not victims:
             return FlavorRank(PreemptionMode.NO_CANDIDATES, borrowing_level(node, what, amount).height)
         with self.snapshot.trial():

@@ -153,8 +153,17 @@ class PreemptionCandidates:
         return sorted(everyone, key=lambda candidate: not candidate.holder.evicted)
 
 
+CandidatesKnown = dict[tuple[object, ...], PreemptionCandidates]
+"""What was found of one preemptor while nothing else is used of any queue, by what of its demand decides it."""
+
+
 def classical_victims(
-    snapshot: Snapshot, demand: Demand, *, also_fits: Fits | None = None, first: Collection[str] = ()
+    snapshot: Snapshot,
+    demand: Demand,
+    *,
+    also_fits: Fits | None = None,
+    first: Collection[str] = (),
+    known: CandidatesKnown | None = None,
 ) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
 
@@ -163,8 +172,9 @@ def classical_victims(
         demand: What is wanted.
         also_fits: What must hold besides quota, asked after each removal.
         first: Holders, by name, that are tried before all others.
+        known: Candidates of the same preemptor that have been found since anything changed.
     """
-    candidates = find_candidates(snapshot, demand, may_go=True)
+    candidates = find_candidates(snapshot, demand, may_go=True, known=known)
     order = sorted(candidates.in_order(), key=lambda candidate: candidate.holder.name not in first)
     for borrowing in _attempts(snapshot, demand, candidates):
 
@@ -183,7 +193,9 @@ def classical_victims(
     return []
 
 
-def find_candidates(snapshot: Snapshot, demand: Demand, *, may_go: bool = False) -> PreemptionCandidates:
+def find_candidates(
+    snapshot: Snapshot, demand: Demand, *, may_go: bool = False, known: CandidatesKnown | None = None
+) -> PreemptionCandidates:
     """Find everybody who may be preempted for a demand, as things are now.
 
     Args:
@@ -191,20 +203,27 @@ def find_candidates(snapshot: Snapshot, demand: Demand, *, may_go: bool = False)
         demand: What is wanted.
         may_go: Leave out those whom no attempt takes: priority candidates of a queue that has to borrow for it and may
             preempt nobody while it does.
+        known: Those of the same preemptor that have been found since anything changed.
     """
+    sources = list(_by_queue(snapshot, demand, may_go=may_go))
+    key = (may_go, demand.contested, *((id(one.queue), one.claim, id(one.common)) for one in sources))
+    if known is not None and key in known:
+        return known[key]
     found = PreemptionCandidates()
     kinds = {
         PreemptionVariant.OWN_QUEUE: found.own,
         PreemptionVariant.HIERARCHY: found.hierarchical,
         PreemptionVariant.PRIORITY: found.by_priority,
     }
-    for source in _by_queue(snapshot, demand, may_go=may_go):
+    for source in sources:
         kinds[source.claim].extend(_in_queue(snapshot, demand, source))
     for name in ("own", "hierarchical", "by_priority"):
         by_holder = {candidate.holder.name: candidate for candidate in getattr(found, name)}
         holders = (candidate.holder for candidate in by_holder.values())
         order = in_victim_order(holders, demand.queue, used_lately=snapshot.used_lately)
         setattr(found, name, [by_holder[holder.name] for holder in order])
+    if known is not None:
+        known[key] = found
     return found
 
 
