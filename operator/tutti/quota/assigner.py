@@ -205,8 +205,7 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
     def fit(self, what: FlavorResource, amount: int) -> tuple[FlavorRank, NoFit]:
         """Return how so much of one flavor and resource could be had, and why it does not fit."""
         if amount > self.node.potential(what):
-            is_to_come = self.most_ever is not None and amount <= self.most_ever(what)
-            return WORST, NoFit.WAITING_FOR_QUOTA if is_to_come else NoFit.EXCEEDS_MAX_QUOTA
+            return WORST, NoFit.EXCEEDS_MAX_QUOTA if self.exceeds(what, amount) else NoFit.WAITING_FOR_QUOTA
         covered = borrowing_level(self.node, what, amount)
         if amount <= max(0, self.node.available(what)):
             return FlavorRank(PreemptionMode.FIT, covered.height), NoFit.NONE
@@ -215,6 +214,10 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
         if amount <= self.node.nominal(what) or covered.partial or policy.while_borrowing or fairly:
             return self.simulate(what, amount), NoFit.NONE
         return FlavorRank(PreemptionMode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA
+
+    def exceeds(self, what: FlavorResource, amount: int) -> bool:
+        """Tell whether so much of one flavor and resource can never be had."""
+        return amount > self.node.potential(what) and (self.most_ever is None or amount > self.most_ever(what))
 
     def _check_topology(self, asking: Collection[str], assignment: WorkloadAssignment, *, implied: bool) -> None:
         """A pod set is placed by one topology: all its flavors that have one must be the same.
@@ -255,12 +258,33 @@ class _Search(msgspec.Struct):
     def first(self) -> Found | None:
         """Return a flavor for each resource: in each resource group the first that will do, or the best."""
         found: Found = {}
-        for index in self.group.resource_groups:
+        indexes = iter(self.group.resource_groups)
+        for index in indexes:
             best = self._best(index)
             if best is None:
+                for behind in indexes:
+                    self._note_never(behind)
                 return None
             found.update(best)
         return found
+
+    def _note_never(self, index: int) -> None:
+        """Note the flavors of a resource group if none of them will ever do; nobody asks whom to preempt for it."""
+        attempts: list[FlavorAttempt] = []
+        for name in self.assigner.queue.groups[index].flavors:
+            why, text = self._why_never(index, name)
+            if why is NoFit.NONE:
+                return
+            attempts.append(FlavorAttempt(name, PreemptionMode.NO_FIT, 0, index, why, text))
+        self.attempts.extend(attempts)
+
+    def _why_never(self, index: int, name: str) -> tuple[NoFit, str]:
+        """Return why a flavor can never do for a resource group, with the text if it is no quota; NONE if it may do."""
+        wrong = self._mismatch(index, name)
+        if wrong:
+            return NoFit.NO_MATCHING_FLAVOR, wrong
+        too_much = (self.assigner.exceeds(what, amount) for what, amount in self._wanted(index, name).items())
+        return (NoFit.EXCEEDS_MAX_QUOTA if any(too_much) else NoFit.NONE), ""
 
     def combination(self, barred: Collection[frozenset[str]]) -> Found | None:
         """Return the best combination of flavors, one per resource group, that is not barred.
@@ -306,15 +330,11 @@ class _Search(msgspec.Struct):
         for pods in group.pod_sets:
             if pods.kept and name not in pods.kept and pods.kept.intersection(assigner.queue.groups[index].flavors):
                 return None
-        wrong = self.requests.mismatches.get((index, name, group.number))
-        if wrong is None:
-            wrong = self.requests.mismatch(assigner.queue, assigner.flavors, group, index=index, name=name)
+        wrong = self._mismatch(index, name)
         if wrong:
             self.attempts.append(FlavorAttempt(name, PreemptionMode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
             return None
-        wanted = {(name, one): group.requests[one] for one in group.resource_groups[index]}
-        for what in wanted.keys() & self.taken.keys():
-            wanted[what] += self.taken[what]
+        wanted = self._wanted(index, name)
         if assigner.node.has_own(wanted):
             self.attempts.append(FlavorAttempt(name, PreemptionMode.FIT, 0, index))
             return {resource: AssignedFlavor(name, BEST) for _, resource in wanted}, BEST
@@ -328,6 +348,21 @@ class _Search(msgspec.Struct):
             found[what[1]] = AssignedFlavor(name, rank)
         self.attempts.append(FlavorAttempt(name, worst.mode, furthest, index, why))
         return found, worst
+
+    def _mismatch(self, index: int, name: str) -> str:
+        """Return why the pods may not be counted in a flavor; "" where they may."""
+        known = self.requests.mismatches.get((index, name, self.group.number))
+        if known is not None:
+            return known
+        queue, flavors = self.assigner.queue, self.assigner.flavors
+        return self.requests.mismatch(queue, flavors, self.group, index=index, name=name)
+
+    def _wanted(self, index: int, name: str) -> dict[FlavorResource, int]:
+        """Return what is asked for of a flavor, with what pod sets before these take of it."""
+        wanted = {(name, one): self.group.requests[one] for one in self.group.resource_groups[index]}
+        for what in wanted.keys() & self.taken.keys():
+            wanted[what] += self.taken[what]
+        return wanted
 
 
 Counts = tuple[int, ...]

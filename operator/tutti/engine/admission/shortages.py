@@ -18,7 +18,14 @@ from tutti.engine.records.never_admitted import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import LARGER, FitError
 from tutti.placement.plugins.extensions import FAILED
-from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
+from tutti.quota.assignment import (
+    AssignmentMode,
+    FlavorAttempt,
+    NoFit,
+    PodSetAssignment,
+    PodSetGroupAssignment,
+    WorkloadAssignment,
+)
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
 from tutti.quota.policy import Preemptible, PreemptionMode
 from tutti.quota.tree import FlavorResource, Usage, add_to, cohort_key
@@ -67,10 +74,11 @@ def no_object_for_checks(queue: Queue, names: Sequence[str]) -> Explanation:
 
 
 def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
-    """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
+    """Say, per flavor, of which quota there is too little for the first pod sets that lack it, or can never have it.
 
     Those that share their flavors need what they ask for together. Pod sets before them have been given theirs in this
-    try: the workload needs both at once.
+    try: the workload needs both at once. What can never be had is told before what others have to give back: all of
+    them are needed, so that whoever waited for the rest would wait in vain.
 
     Args:
         state: With the queues and what is used of them.
@@ -81,14 +89,25 @@ def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignme
         One for each flavor that is short; nothing where none is, because those that are not were left out.
     """
     taken: Usage = {}
+    short: list[tuple[PodSetGroupAssignment, Usage]] = []
     for group in choice.groups:
         members = choice.of(group)
         if any(mine.mode is not AssignmentMode.FIT for mine in members):
-            problem = next((mine.problem for mine in members if mine.problem), "")
-            return _short_in_group(state, queue, group, problem, taken)
+            short.append((group, dict(taken)))
         for mine in members:
             add_to(taken, mine.usage())
-    return []
+    if not short:
+        return []
+    group, before = max(short, key=lambda one: _never(choice.of(one[0])))
+    problem = next((mine.problem for mine in choice.of(group) if mine.problem), "")
+    return _short_in_group(state, queue, group, problem, before)
+
+
+def _never(members: Sequence[PodSetAssignment]) -> NoFit:
+    """Return why pod sets that share their flavors can never have any; NONE where they wait for some."""
+    failed = [mine for mine in members if mine.mode is AssignmentMode.NO_FIT]
+    why = max((NoFit.NO_MATCHING_FLAVOR if mine.problem else mine.why() for mine in failed), default=NoFit.NONE)
+    return NoFit.NONE if why is NoFit.WAITING_FOR_QUOTA else why
 
 
 def _short_in_group(
@@ -105,14 +124,19 @@ def _short_in_group(
 
 
 def _all_needed(whys: Mapping[FlavorAttempt, Explanation | None]) -> list[Explanation]:
-    """Return what is short per flavor; where several resource groups lack it, which are all needed, the most severe."""
+    """Return what is short per flavor; where several resource groups lack it, which are all needed, the most severe.
+
+    Of a resource group that has a flavor that fits, the others are told only where nothing else is short.
+    """
     fits = {tried.group for tried in whys if tried.mode is PreemptionMode.FIT}
     by_group: dict[int, list[Explanation]] = {}
     for tried, why in whys.items():
         if why is not None and tried.group not in fits:
             by_group.setdefault(tried.group, []).append(why)
-    if len(by_group) < 2:  # noqa: PLR2004 - one alone is told as it is
+    if not by_group:
         return [why for why in whys.values() if why is not None]
+    if len(by_group) == 1:
+        return next(iter(by_group.values()))
     ranked = sorted((closest(them) for them in by_group.values()), key=_distance, reverse=True)
     first = ranked[0]
     return [Explanation(first.gate, first.reason, _together([why.message for why in ranked], "; and: "), first.details)]
