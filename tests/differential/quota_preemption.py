@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tests.differential.quota_cycle import preempted
 from tests.differential.quota_flavors import flavors, pod_set, queue
-from tests.differential.quota_reading import Record, amount, count_left, holder, policy, requeuing, snapshot
+from tests.differential.quota_reading import Record, amount, count_left, evicted, holder, policy, requeuing, snapshot
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import OWN, named, scene_of
 from tutti.quota.assigner import FlavorAssigner
@@ -51,7 +51,9 @@ def preemption(case: Record, expect: Record) -> tuple[Answer, Answer]:
     if asks_engine(case):
         scene = scene_of(_as_cycle(case))
         scene.decide()
-        answer["engine"], expected["engine"] = preempted(scene), targets
+        leaving = {one["name"] for one in case["admitted"] if evicted(one)}  # whom nobody takes out a second time
+        for side, them in ((answer, preempted(scene)), (expected, targets)):
+            side["engine"] = {name: why for name, why in them.items() if name not in leaving}
     return answer, expected
 
 

@@ -173,9 +173,10 @@ def _plenty(case: Record) -> Iterator[Record]:
             if which in seen or not which <= flavors.keys():
                 continue
             seen.add(which)
-            labels = _asked_beside(case)
+            own: dict[str, str] = {}
             for name in chosen:
-                labels |= labels_of(flavors[name], real=False)
+                own |= labels_of(flavors[name], real=False)
+            labels = _asked_beside(case) | own
             name = f"node-{len(seen)}"
             taints = [taint for one in chosen for taint in flavors[one].get("taints", [])]
             yield {
@@ -188,16 +189,17 @@ def _plenty(case: Record) -> Iterator[Record]:
 
 
 def _asked_beside(case: Record) -> dict[str, str]:
-    """The node labels that pods ask for and no flavor has: Kueue looks at those of flavors alone."""
+    """The node labels that pods ask for: of those that a flavor has not itself, Kueue does not ask there."""
     out: dict[str, str] = {}
     for pods in (pods for one in case["workloads"] for pods in one["podSets"]):
-        out |= pods.get("nodeSelector", {})
         affinity = (pods.get("affinity") or {}).get("nodeAffinity", {})
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
         for term in required.get("nodeSelectorTerms", []):
-            out |= {one["key"]: one["values"][0] for one in term.get("matchExpressions", []) if one.get("values")}
-    known = {key for one in case["flavors"] for key in one.get("nodeLabels", {})}
-    return {key: value for key, value in out.items() if key not in known}
+            for one in term.get("matchExpressions", []):
+                if one["operator"] in ("In", "Exists"):
+                    out[one["key"]] = (one.get("values") or ["yes"])[0]
+        out |= pods.get("nodeSelector", {})
+    return {key: value for key, value in out.items() if not key.startswith(OWN)}
 
 
 # Queues.
@@ -297,8 +299,8 @@ def _tell_workload(scene: Scene, said: Record) -> None:
     if not door and said.get("queue"):
         door = f"door-to-{said['queue']}"
         _tell_door(scene, namespace, door, said["queue"])
-    # A pod set without pods is no pod group: `tutti migrate` leaves it out as well.
-    spec: Record = {"podGroups": [_pod_group(said, pods) for pods in said["podSets"] if pods["count"]]}
+    # A pod set without pods is no pod group: `tutti migrate` leaves it out as well. Nor is one whose pods are all done.
+    spec: Record = {"podGroups": [_pod_group(said, pods) for pods in said["podSets"] if count_left(said, pods)]}
     if door:
         spec["queueName"] = named(door)
     world.object("Workload", name, spec, namespace, uid=said.get("uid") or "")
@@ -328,7 +330,7 @@ def _tell_conditions(scene: Scene, said: Record, namespace: str, name: str) -> N
 
 
 def _pod_group(said: Record, pods: Record) -> Record:
-    out: Record = {"name": named(pods["name"] or "main"), "count": max(1, count_left(said, pods))}
+    out: Record = {"name": named(pods["name"] or "main"), "count": count_left(said, pods)}
     if pods.get("minCount"):
         out["minCount"] = pods["minCount"]
     asked = _topology(pods)

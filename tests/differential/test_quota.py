@@ -56,9 +56,14 @@ def test_recorded_quota_decisions_are_met(topic):
     assert not failed, "\n".join(f"{case}: {text}" for case, text in failed.items())
 
 
-def test_what_was_drawn_at_random_is_decided_as_kueue_does():
-    found = dict(compare(HERE / "quota-random.jsonl"))
-    assert len(found) == 101
+DRAWN = {"quota-random.jsonl": 101, "quota-drawn.jsonl.gz": 208}
+"""How many cases there are that were drawn at random, by file."""
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_was_drawn_at_random_is_decided_as_kueue_does(name):
+    found = dict(compare(HERE / name))
+    assert len(found) == DRAWN[name]
     failed = {case: text for case, text in found.items() if text is not None}
     assert not failed, "\n".join(f"{case}: {text}" for case, text in failed.items())
 
