@@ -52,8 +52,8 @@ def test_a_machine_that_is_replaced_under_its_name_costs_its_gang_nobody(
 def test_kubelets_that_are_restarted_while_a_gang_is_bound_start_all_of_it(
     story: Story, doorway: Doorway, machines: tuple[str, ...]
 ) -> None:
-    if story.cluster.machines.can_die:
-        pytest.skip(story.cluster.machines.can_die)
+    if why := story.cluster.machines.can_die or story.cluster.machines.forgets:
+        pytest.skip(why)
     slow_operator(story)
     story.gang("train", SIZE, gpus=0, queue=story.namespace, selector={"e2e/story": story.namespace})
     begun = stop_midway(story, doorway)

@@ -39,7 +39,7 @@ def missing() -> str:
 class Kubelets:
     """The nodes of one control plane, each of which is a process."""
 
-    can_die = can_come = ""
+    can_die = can_come = forgets = ""
 
     def __init__(self, server: Server, assets: Path) -> None:
         self._server, self._assets = server, assets

@@ -18,10 +18,12 @@ class Machines(Protocol):
     Attributes:
         can_die: Why none can be switched off and go on as if nothing were; "" where they can.
         can_come: Why there can be no more of them; "" where there can.
+        forgets: Why what one runs ends with its kubelet; "" where it goes on.
     """
 
     can_die: str
     can_come: str
+    forgets: str
 
     def add(self, name: str, gpus: int = GPUS) -> None:
         """Have one more node, ready for pods."""
@@ -45,6 +47,7 @@ class Pretended:
 
     can_die = "there are no kubelets that could die, and no controllers that would notice"
     can_come = ""
+    forgets = ""
 
     def __init__(self, connect: Callable[[], client.ApiClient]) -> None:
         self._connect = connect
@@ -78,6 +81,7 @@ class Hollow(Pretended):
     """The embedded cluster: an annotation is the switch of a hollow node."""
 
     can_die = ""
+    forgets = "its containers are dead, as after a power cut"
 
     def off(self, name: str) -> None:
         """Pull the plug."""
@@ -97,6 +101,7 @@ class Containers:
 
     can_die = ""
     can_come = "a worker of kind comes back only when its container is started again"
+    forgets = ""
 
     def add(self, name: str, gpus: int = GPUS) -> None:
         """There are as many as e2e/kind.yaml says."""

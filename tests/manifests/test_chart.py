@@ -71,7 +71,12 @@ SETS = {
         "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
         "topologySpreadConstraints": [
-            {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+            {
+                "topologyKey": "zone",
+                "maxSkew": 1,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"b": "2"}},
+            }
         ],
         "podAnnotations": {"a": "1"}, "podLabels": {"b": "2"}, "commonLabels": {"c": "3"},
         "extraArgs": ["--journal=/journal/file"], "extraEnv": [{"name": "A", "value": "1"}],

@@ -269,7 +269,7 @@ def asking(state: str) -> list[Json]:
     queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "budget"}]}
     amounts = [
         {"flavor": "a100", "resource": name, "amount": amount}
-        for name, amount in ((GPU, "4"), ("cpu", "1"), ("memory", "1Gi"))
+        for name, amount in ((GPU, "4"), ("cpu", "2"), ("memory", "8Gi"))
     ]
     held = {"name": "g", "count": 1, "flavors": {GPU: "a100"}, "held": amounts}
     gang = group("b", "g", 1)
