@@ -63,9 +63,7 @@ class DeletionGuard:
 
     def free(self) -> list[tuple[str, str]]:
         """Return what is being deleted and may go by now, as kind and name."""
-        specs = self._catalogue.specs
-        named = [(kind, name) for kind, _, name in self._catalogue.stored if kind in GUARDED_KINDS]
-        return [one for one in named if specs.is_leaving(*one) and self._used_by(*one) == []]
+        return [one for one in self._catalogue.specs.leaving() if self._used_by(*one) == []]
 
     def _used_by(self, kind: str, name: str) -> list[str] | None:
         """Return what uses an object that is being deleted; None where that is not this process's to say now."""

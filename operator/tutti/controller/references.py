@@ -171,13 +171,19 @@ class References:
 
     def is_leaving(self, kind: str, name: str) -> bool:
         """Whether a ClusterQueue, ResourceFlavor or Topology is known to be on its way out."""
-        tables: Mapping[str, Mapping[str, ClusterQueueReferences | FlavorReferences | TopologyReferences]] = {
+        spec = self._held()[kind].get(name)
+        return spec is not None and spec.deleting
+
+    def leaving(self) -> list[tuple[str, str]]:
+        """Return all of these that are, as kind and name."""
+        return [(kind, name) for kind, specs in self._held().items() for name, spec in specs.items() if spec.deleting]
+
+    def _held(self) -> Mapping[str, Mapping[str, ClusterQueueReferences | FlavorReferences | TopologyReferences]]:
+        return {
             "ClusterQueue": self.cluster_queues,
             "ResourceFlavor": self.flavors,
             "Topology": self.topologies,
         }
-        spec = tables[kind].get(name)
-        return spec is not None and spec.deleting
 
     @property
     def queue_is_leaving(self) -> bool:
