@@ -74,15 +74,20 @@ def test_kubelets_that_are_restarted_while_a_gang_is_bound_start_all_of_it(
     assert grave(story) == []
 
 
-@pytest.mark.parametrize("kind", ["PodGroup", "LocalQueue"])
-def test_a_definition_that_is_deleted_with_its_objects_stops_nobody_who_runs(story: Story, kind: str) -> None:
-    """What waits goes on when the definition and the objects are made again."""
+def have_a_gang_run(story: Story) -> None:
+    """Two pods run, in a cluster whose definitions are a story's to delete."""
     if story.cluster.server is None:
         pytest.skip("the definitions of this cluster are not a story's to delete")
     story.queue(story.namespace, 4)
     story.start_operator()
     story.gang("train", 2, queue=story.namespace)
     story.wait(lambda: is_whole(story), "the gang to run")
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "LocalQueue"])
+def test_a_definition_that_is_deleted_with_its_objects_stops_nobody_who_runs(story: Story, kind: str) -> None:
+    """What waits goes on when the definition and the objects are made again."""
+    have_a_gang_run(story)
     running = story.living("train")
     story.gang("next", 3, queue=story.namespace)
     story.wait(lambda: story.why("next").get("gate") == "Quota", "another gang to wait for quota")
@@ -112,12 +117,7 @@ def test_a_definition_that_is_deleted_with_its_objects_stops_nobody_who_runs(sto
 def test_a_definition_whose_objects_are_in_use_goes_when_nobody_uses_them_and_is_looked_after_when_it_is_back(
     story: Story,
 ) -> None:
-    if story.cluster.server is None:
-        pytest.skip("the definitions of this cluster are not a story's to delete")
-    story.queue(story.namespace, 4)
-    story.start_operator()
-    story.gang("train", 2, queue=story.namespace)
-    story.wait(lambda: is_whole(story), "the gang to run")
+    have_a_gang_run(story)
     story.wait(lambda: held(story), "its queue to be held")
     running = story.living("train")
     extensions = client.ApiextensionsV1Api(story.api)

@@ -17,6 +17,7 @@ from tutti_sim.meta.errors import (
     duplicate,
     forbidden_field,
     invalid,
+    not_found_field,
     required,
     too_many,
     unsupported,
@@ -58,6 +59,12 @@ CONVERTIBLE = (*FIELDS, "metadata.annotations", "metadata.labels", "spec.restart
                "spec.hostNetwork", "status.phase", "status.nominatedNodeName")  # fmt: skip
 SUBSCRIPT = re.compile(r"metadata\.(?:labels|annotations)\['[^']+'\]")
 ENV_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+NOT_HERE = "cannot be set for an Ephemeral Container"
+TRIMMED = "must not have leading or trailing whitespace"
+_UNSUITED = (
+    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe", "readinessProbe",
+    "startupProbe", "lifecycle",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +330,30 @@ def _handler(handler: Json, at: str) -> list[FieldError]:
 def _port(port: int | str, at: str) -> list[FieldError]:
     """What is wrong with a port that is told by its number or by its name."""
     return check_port_number(port, at) if isinstance(port, int) else check_text(port, at, port_name_faults)
+
+
+def check_ephemeral(spec: Json, around: Surroundings, at: str) -> list[FieldError]:
+    """What is wrong with them: they only look, so they ask for nothing, offer nothing and are not probed."""
+    errors: list[FieldError] = []
+    others = {one.get("name", "") for field in ("containers", "initContainers") for one in spec.get(field, ())}
+    taken = set(others)
+    for index, container in enumerate(spec.get("ephemeralContainers", ())):
+        where, name, target = f"{at}[{index}]", container.get("name", ""), container.get("targetContainerName", "")
+        errors.extend(check_container(container, where, around))
+        errors.extend(check_image(container, where))
+        if name in taken:
+            errors.append(duplicate(f"{where}.name", name))
+        taken.add(name)
+        if target and target not in others:
+            errors.append(not_found_field(f"{where}.targetContainerName", target))
+        errors.extend(forbidden_field(f"{where}.{field}", NOT_HERE) for field in _UNSUITED if container.get(field))
+        for place, mount in enumerate(container.get("volumeMounts", ())):
+            parts = (field for field in ("subPath", "subPathExpr") if mount.get(field))
+            errors.extend(forbidden_field(f"{where}.volumeMounts[{place}].{field}", NOT_HERE) for field in parts)
+    return errors
+
+
+def check_image(container: Json, at: str) -> list[FieldError]:
+    """What is wrong with the name of an image in a pod, while its template may have it."""
+    image = container.get("image", "")
+    return [] if image.strip() == image else [invalid(f"{at}.image", image, TRIMMED)]

@@ -8,10 +8,10 @@ from tutti_sim.kinds.affinity import check_affinity, check_selected_labels, chec
 from tutti_sim.kinds.containers import (
     Surroundings,
     check_container,
+    check_ephemeral,
     check_probes,
     check_restart,
 )
-from tutti_sim.kinds.ephemeral import check_ephemeral
 from tutti_sim.kinds.podhost import check_aliases, check_dns, check_host, check_system
 from tutti_sim.kinds.security import LONGEST, check_pod_security
 from tutti_sim.kinds.sizes import check_pod_resources, check_resources
@@ -33,7 +33,7 @@ def check_spec(spec: Json, at: str) -> list[FieldError]:
     errors.extend(_containers(spec, around, f"{at}.containers"))
     errors.extend(_init_containers(spec, around, f"{at}.initContainers"))
     errors.extend(check_ephemeral(spec, around, f"{at}.ephemeralContainers"))
-    errors.extend(check_pod_resources(spec, f"{at}.resources"))
+    errors.extend(check_pod_resources(spec, around.claims, f"{at}.resources"))
     if spec.get("restartPolicy") not in POLICIES:
         errors.append(unsupported(f"{at}.restartPolicy", spec.get("restartPolicy"), POLICIES))
     if spec.get("dnsPolicy", "ClusterFirst") not in DNS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tutti_sim.kinds import alike
-from tutti_sim.kinds.ephemeral import check_image
+from tutti_sim.kinds.containers import check_image
 from tutti_sim.kinds.podhost import check_address
 from tutti_sim.kinds.podparts import check_added, check_resize
 from tutti_sim.kinds.podrules import check_spec

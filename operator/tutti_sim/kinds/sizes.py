@@ -71,8 +71,8 @@ def check_claims(claims: Any, known: frozenset[str], at: str) -> list[FieldError
     return errors
 
 
-def check_pod_resources(spec: Json, at: str) -> list[FieldError]:
-    """What is wrong with requests and limits of a pod as a whole."""
+def check_pod_resources(spec: Json, known: frozenset[str], at: str) -> list[FieldError]:
+    """What is wrong with requests and limits of a pod as a whole; `known` are its resource claims."""
     resources = spec.get("resources")
     if resources is None:
         return []
@@ -82,8 +82,7 @@ def check_pod_resources(spec: Json, at: str) -> list[FieldError]:
     if "claims" in resources:
         errors.append(forbidden_field(f"{at}.claims", "claims may not be set for Resources at pod-level"))
     errors.extend(_resource_errors(_encode(resources), at, whole=True))
-    claims = frozenset(one.get("name", "") for one in spec.get("resourceClaims", ()))
-    errors.extend(check_claims(resources.get("claims", ()), claims, f"{at}.claims"))
+    errors.extend(check_claims(resources.get("claims", ()), known, f"{at}.claims"))
     return errors
 
 

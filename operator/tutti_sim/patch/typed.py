@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from tutti_sim.meta.errors import ApiError, internal
-from tutti_sim.meta.gotext import go_text
+from tutti_sim.meta.gotext import go_syntax, go_text, go_type_name
 
 _encode_key = msgspec.json.Encoder(order="sorted").encode
 
@@ -130,25 +130,10 @@ def _step(item: Any, declared: Declared) -> tuple[str, str]:
 def _scalar_fault(value: Any, kind: str) -> str:
     if kind == "number":
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        return "" if numeric else f"expected numeric (int or float), got {_go_type(value)}"
+        return "" if numeric else f"expected numeric (int or float), got {go_type_name(value)}"
     if kind == "string":
-        return "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_go(value)}}}"
+        got = f"&value.valueUnstructured{{Value:{go_syntax(value)}}}"
+        return "" if isinstance(value, str) else f"expected string, got {got}"
     if kind == "boolean":
         return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_text(value)}}}"
     return f"expected any scalar, got &{{{go_text(value)}}}" if isinstance(value, dict | list) else ""
-
-
-def _go_type(value: Any) -> str:
-    names = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
-    return names.get(type(value), "int64")
-
-
-def _go(value: Any) -> str:
-    """A value as Go writes it with its type."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "map[string]interface {}{" + ", ".join(f'"{key}":{_go(value[key])}' for key in sorted(value)) + "}"
-    if isinstance(value, list):
-        return "[]interface {}{" + ", ".join(map(_go, value)) + "}"
-    return _encode_key(value).decode()

@@ -40,22 +40,34 @@ def in_one_domain(search: VictimSearch, ask: Ask, closed: BarredNodes | None = N
     topology, units = ask.topology, search.units
     assert topology is not None  # only then there are domains to choose from
     domain, plain = domains_of(search.cluster, topology), replace(ask, topology=None)
-    nobody = np.zeros(len(units), dtype=np.bool_)
     everywhere = ByRoom(search, plain, within=domain >= 0, closed=closed)
     if topology.asked.together is not Together.REQUIRED:
-        return everywhere.choose(nobody)
+        return everywhere.choose(np.zeros(len(units), dtype=np.bool_))
     able = _able(everywhere, units, domain, ask.required)
     found: list[Mask] = []
     for one in able[:MOST_LOOKED_AT].tolist():
         rows = domain == one
-        there = nobody.copy()
-        there[units.of[rows[search.cluster.pod_columns.row[units.slots]]]] = True
-        chosen = ByRoom(search.among(there), plain, within=rows, closed=closed).choose(nobody[there])
+        there = _units_on(search, rows)
+        nobody = np.zeros(int(there.sum()), dtype=np.bool_)
+        chosen = ByRoom(search.among(there), plain, within=rows, closed=closed).choose(nobody)
         if chosen is not None:
-            gone = nobody.copy()
-            gone[there] = chosen
-            found.append(gone)
+            found.append(_of_all(there, chosen))
     return min(found, key=search.cost) if found else None
+
+
+def _units_on(search: VictimSearch, rows: Mask) -> Mask:
+    """Return bool[units]: who has a pod on some rows, bool[rows]."""
+    units = search.units
+    there = np.zeros(len(units), dtype=np.bool_)
+    there[units.of[rows[search.cluster.pod_columns.row[units.slots]]]] = True
+    return there
+
+
+def _of_all(some: Mask, chosen: Mask) -> Mask:
+    """Return bool[units]: who was chosen of some of them."""
+    gone = np.zeros(len(some), dtype=np.bool_)
+    gone[some] = chosen
+    return gone
 
 
 def domains_of(cluster: Cluster, topology: TopologyPlacement) -> Rows:
@@ -68,9 +80,7 @@ def domains_of(cluster: Cluster, topology: TopologyPlacement) -> Rows:
 
 def _able(everywhere: ByRoom, units: VictimUnits, domain: Rows, wanted: int) -> Numbers:
     """Return the domains with room for all once those up to the least band that does are gone, the roomiest first."""
-    known = domain >= 0
-    room = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
-    return _roomiest(units, lambda gone: _sums(everywhere.capacity(gone), domain, known, room), wanted)
+    return _roomiest(units, lambda gone: _sums(everywhere.capacity(gone), domain), wanted)
 
 
 def _roomiest(units: VictimUnits, sums: _Sums, wanted: int) -> Numbers:
@@ -90,9 +100,11 @@ def _roomiest(units: VictimUnits, sums: _Sums, wanted: int) -> Numbers:
     return able[np.argsort(-found[able], kind="stable")]
 
 
-def _sums(capacity: Rows, domain: Rows, known: Mask, like: Rows) -> Rows:
-    out = np.zeros_like(like)
-    np.add.at(out, domain[known], capacity[known])
+def _sums(of_rows: Numbers, domain: Rows) -> Numbers:
+    """Return for each domain what its rows have together; of_rows: int64[rows] or int64[rows, k]."""
+    known = domain >= 0
+    out = np.zeros((int(domain.max(initial=-1)) + 1, *of_rows.shape[1:]), dtype=np.int64)
+    np.add.at(out, domain[known], of_rows[known])
     return out
 
 
@@ -116,35 +128,31 @@ def are_one_set(asks: Sequence[Ask]) -> bool:
 
 def all_in_one_domain(search: VictimSearch, asks: Sequence[Ask], *, seen: bool) -> Iterator[Mask]:
     """Yield for some domains bool[units] that must go so that all of several asks fit there; `seen` as in `ByTrial`."""
-    topology, units, cluster = asks[0].topology, search.units, search.cluster
+    topology, cluster = asks[0].topology, search.cluster
     assert topology is not None  # they are one set
     domain, plain = domains_of(cluster, topology), [replace(ask, topology=None) for ask in asks]
     tries = seen or any(placement_changes_other_nodes(cluster, ask, search.profile) for ask in plain)
     able = _able_for_all(search, plain, domain)
     for one in able[: max(1, min(MOST_LOOKED_AT, MOST_ASKS // len(asks)))].tolist():
         rows = domain == one
-        there = np.zeros(len(units), dtype=np.bool_)
-        there[units.of[rows[cluster.pod_columns.row[units.slots]]]] = True
+        there = _units_on(search, rows)
         some = search.among(there)
         chosen = None if tries else ask_by_ask(some, plain, [None] * len(plain), within=rows)
         if chosen is None:
             chosen = ByTrial(some, plain, seen=seen, within=rows).choose()
         if chosen is not None:
-            gone = np.zeros(len(units), dtype=np.bool_)
-            gone[there] = chosen
-            yield gone
+            yield _of_all(there, chosen)
 
 
 def _able_for_all(search: VictimSearch, asks: Sequence[Ask], domain: Rows) -> Numbers:
     """Return the domains that seem to have room for several asks once those up to the least band are gone."""
-    cluster, known = search.cluster, domain >= 0
-    nodes, units = cluster.nodes, search.units
+    cluster, units = search.cluster, search.units
+    nodes = cluster.nodes
     wanted = required_amounts(asks, search.profile)
     columns = np.array(list(nodes.resource_index.columns(wanted)), dtype=np.int64)
     amounts = np.array([wanted[name] for name in wanted], dtype=np.int64)
     hardest = asks[hardest_first(nodes, asks)[0]]
-    everywhere = ByRoom(search, hardest, within=known)
-    count = int(domain.max(initial=-1)) + 1
+    everywhere = ByRoom(search, hardest, within=domain >= 0)
     row = cluster.pod_columns.row[units.slots].astype(np.int64)
     held = cluster.pod_columns.held(units.slots, nodes.resource_index)[:, columns]
 
@@ -153,9 +161,7 @@ def _able_for_all(search: VictimSearch, asks: Sequence[Ask], domain: Rows) -> Nu
         free = (nodes.allocatable - nodes.requested)[:, columns]
         leaves = gone[units.of]
         np.add.at(free, row[leaves], held[leaves])
-        sums = np.zeros((count, len(columns)), dtype=np.int64)
-        np.add.at(sums, domain[known], np.maximum(free[known], 0))
-        room = _sums(everywhere.capacity(gone), domain, known, np.zeros(count, dtype=np.int64))
+        sums, room = _sums(np.maximum(free, 0), domain), _sums(everywhere.capacity(gone), domain)
         part = (sums * _WHOLE // np.maximum(amounts, 1)).min(axis=1, initial=np.iinfo(np.int64).max)
         return np.where(room >= hardest.required, part, 0)
 
