@@ -33,6 +33,9 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 	@$(BIN)/tutti demo $(if $(KEEP),--keep)
 
 test: $(READY) ## The whole test suite
+	@# What all six read is compiled once, by two, before they start: else each of them compiles all of it.
+	@$(BIN)/python -m pytest -q --collect-only e2e tests/engine > /dev/null & \
+	  $(BIN)/python -m pytest -q --collect-only tests --ignore tests/engine > /dev/null; wait
 	@$(BIN)/python -m pytest -n 6 --dist loadgroup
 
 PYTHONS ?= 3.11 3.12 3.13
