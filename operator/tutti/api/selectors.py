@@ -162,6 +162,34 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
                 return False
 
 
+class Tolerance:
+    """What some tolerations put up with together; asking about a taint takes as long however many they are."""
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._any_value: set[tuple[str, str]] = set()
+        self._values: set[tuple[str, str, str]] = set()
+        for one in tolerations:
+            match one.operator:
+                case "" | "Equal":
+                    self._values.add((one.key, one.effect, one.value))
+                case "Exists":
+                    self._any_value.add((one.key, one.effect))
+                case _:
+                    continue  # it tolerates nothing
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether any of them tolerates a taint."""
+        return any(
+            (key, effect) in self._any_value or (key, effect, taint.value) in self._values
+            for key in (taint.key, "")
+            for effect in (taint.effect, "")
+        )
+
+    def first_beyond(self, taints: Iterable[Taint], effects: Collection[str] = HARD_EFFECTS) -> Taint | None:
+        """The first taint with one of `effects` that none of them covers; None if all are covered."""
+        return next((taint for taint in taints if taint.effect in effects and not self.covers(taint)), None)
+
+
 def untolerated(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Collection[str] = HARD_EFFECTS
 ) -> Taint | None:

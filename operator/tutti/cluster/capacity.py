@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tutti.api.core import Node
 from tutti.api.quantity import MAX_UNITS
-from tutti.api.selectors import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.api.selectors import Taint, Tolerance, Toleration
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import readable_amounts
@@ -70,9 +70,9 @@ def free_capacity(
     Nodes that are not ready, are cordoned, or have a taint that is neither among `taints` nor tolerated do not count,
     and of a node on which more is taken than there is, nothing is free.
     """
+    tolerance = Tolerance(tolerations)
     open_to = [
-        untolerated([taint for taint in one if taint not in taints], tolerations, HARD_EFFECTS) is None
-        for one in nodes.taint_sets
+        tolerance.first_beyond(taint for taint in one if taint not in taints) is None for one in nodes.taint_sets
     ]
     rows = taking_pods(nodes, labels) & np.array(open_to, dtype=np.bool_)[nodes.taint_code]
     left = (nodes.allocatable[rows] - nodes.requested[rows]).clip(min=0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tutti.api.core import PodSpec
 from tutti.api.node_health import CONDITION_TAINT
-from tutti.api.selectors import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
+from tutti.api.selectors import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Tolerance, Toleration, untolerated
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns, normalised
 from tutti.placement.framework import MAX_SCORE, FlavorConstraints, Mask, Rejection, Scores
@@ -43,8 +43,9 @@ WITH_CONDITION = "node(s) had the condition"
 
 def tolerates_taints(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> Mask:
     """Return bool[rows]: True where every NoSchedule and NoExecute taint is tolerated."""
+    tolerance = Tolerance(tolerations)
     answers = np.fromiter(
-        (untolerated(taints, tolerations, HARD_EFFECTS) is None for taints in nodes.taint_sets),
+        (tolerance.first_beyond(taints) is None for taints in nodes.taint_sets),
         dtype=np.bool_,
         count=len(nodes.taint_sets),
     )
@@ -84,8 +85,9 @@ class TaintToleration:
 def _by_condition(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> Sequence[Rejection]:
     """Return the nodes that conditions alone keep pods off, each with the first condition that does."""
     found: list[str | None] = []
+    tolerance = Tolerance(tolerations)
     for taints in nodes.taint_sets:
-        first = untolerated(taints, tolerations, HARD_EFFECTS)
+        first = tolerance.first_beyond(taints)
         found.append(first.value if first is not None and first.key == CONDITION_TAINT else None)
     kinds = sorted({one for one in found if one is not None})
     return tuple(
@@ -106,12 +108,9 @@ class PreferUntainted:
 
     def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows]: how many such taints each node has."""
+        tolerance = Tolerance(pod_class.spec.tolerations)
         counts = [
-            sum(
-                taint.effect == PREFER_NO_SCHEDULE
-                and not any(toleration.tolerates(taint) for toleration in pod_class.spec.tolerations)
-                for taint in taints
-            )
+            sum(taint.effect == PREFER_NO_SCHEDULE and not tolerance.covers(taint) for taint in taints)
             for taints in nodes.taint_sets
         ]
         if not any(counts):
