@@ -38,6 +38,11 @@ VOLUME_FAMILIES = tuple(
 )
 """Those of the cases about volumes."""
 
+DRAWN_FAMILIES = tuple(
+    f"drawn-{one}" for one in ("hugepages", "nominated", "owners", "pod-level", "pod-level-resize", "victims")
+)
+"""Those of the cases in drawn worlds."""
+
 NOT_ASKED = " not found"
 """What kube-scheduler says of victims where it did not look at single nodes."""
 NO_CLAIMS = " no new claims to deallocate, preemption: "

@@ -11,7 +11,7 @@ from tests.placement.naive_preemption import World, ours
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.limits import PodDisruptionBudget
-from tutti.api.owners import SERVICE
+from tutti.api.owners import REPLICATION_CONTROLLER, SERVICE
 from tutti.api.selectors import LabelSelector
 from tutti.api.storage import (
     CSIDriver,
@@ -55,6 +55,10 @@ STORED = {
 """What cases about volumes hold besides."""
 
 
+OWNERS = {"replicasets": "ReplicaSet", "statefulsets": "StatefulSet", "controllers": REPLICATION_CONTROLLER}
+"""What cases about pods of controllers hold besides."""
+
+
 class Decided(NamedTuple):
     """What an engine decides about the pod: where it is to go, "" where it waits, and all that was decided at once."""
 
@@ -71,7 +75,8 @@ def world_of(case: Case) -> World:
         budgets=[msgspec.convert(one, PodDisruptionBudget) for one in case["pdbs"]],
         namespaces=[msgspec.convert(one, Namespace) for one in case["namespaces"]],
         classes=[msgspec.convert(one, PriorityClass) for one in case["priorityClasses"]],
-        selecting=[_selecting(one) for one in case["services"]],
+        selecting=[_selecting(SERVICE, one) for one in case["services"]]
+        + [_selecting(kind, one) for key, kind in OWNERS.items() for one in case.get(key, ())],
         storage=[msgspec.convert(one, kind) for key, kind in STORED.items() for one in case.get(key, ())],
     )
 
@@ -98,7 +103,8 @@ def _existing(world: World) -> Iterator[seen.Observation]:
     yield from map(seen.PodSeen, world.pods)
 
 
-def _selecting(service: Case) -> PodSelecting:
-    meta = service["metadata"]
-    selector = LabelSelector(match_labels=service["spec"].get("selector", {}))
-    return PodSelecting(SERVICE, meta["namespace"], meta["name"], selector)
+def _selecting(kind: str, one: Case) -> PodSelecting:
+    meta, selector = one["metadata"], one["spec"].get("selector", {})
+    by_labels = kind in (SERVICE, REPLICATION_CONTROLLER)
+    read = LabelSelector(match_labels=selector) if by_labels else msgspec.convert(selector, LabelSelector)
+    return PodSelecting(kind, meta["namespace"], meta["name"], read)

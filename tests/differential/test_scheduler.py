@@ -14,6 +14,7 @@ from tests.differential.__main__ import main
 from tests.differential.known import SCHEDULER
 from tests.differential.records import cases
 from tests.differential.scheduler import (
+    DRAWN_FAMILIES,
     FAMILIES,
     LEFT_OUT,
     VOLUME_FAMILIES,
@@ -28,6 +29,9 @@ from tests.placement.naive_preemption import preempt
 RECORDED = Path(__file__).parent / "kube-scheduler-1.36.jsonl.gz"
 VOLUMES = Path(__file__).parent / "kube-scheduler-volumes-1.36.jsonl.gz"
 """What kube-scheduler's own code decided of pods with volumes, in scenes drawn at random."""
+
+DRAWN = Path(__file__).parent / "kube-scheduler-drawn-1.36.jsonl.gz"
+"""What the binary decided of pods that came one after the other into worlds drawn at random."""
 
 
 def test_all_cases_are_looked_at():
@@ -55,6 +59,23 @@ def test_decisions_about_volumes_are_met(family):
 
     assert len(found) == 22
     assert not different, "\n".join(different)
+
+
+@pytest.mark.parametrize("family", DRAWN_FAMILIES)
+def test_decisions_in_drawn_worlds_are_met(family):
+    found = dict(compare(DRAWN, only=family))
+    different = [f"{case}: {why}" for case, why in found.items() if why is not None]
+
+    assert found
+    assert not different, "\n".join(different)
+
+
+def test_another_owner_is_told_apart():
+    """The pods of a controller are spread by its selector, which no other case holds."""
+    some = [one for one in cases(DRAWN) if one["family"] == "drawn-owners"]
+    without = [one | {"replicasets": [], "statefulsets": [], "controllers": []} for one in some]
+
+    assert any("PodTopologySpread" in text for one in without for text in differences(one))
 
 
 def test_another_volume_is_told_apart():
