@@ -21,11 +21,11 @@ from tests.differential.quota_reading import Record, count_left
 from tests.engine.world import START, World
 from tutti.api.conditions import timestamp
 from tutti.api.core import Namespace, Node, ObjectMeta, Pod
+from tutti.api.kinds.flavors import HOSTNAME
 from tutti.api.quantity import parse_quantity
 from tutti.api.resources import parse_amounts
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 from tutti.engine.records.workloads import Workload
-from tutti.placement.topology.request import HOSTNAME
 
 MUCH = "1000000000000"
 NOW = START + 100_000

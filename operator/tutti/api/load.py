@@ -18,7 +18,6 @@ MetricName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_l
 """The name of something that is measured: `cpu`, `memory`, their deviations, or one of your own."""
 
 MOST_QUERIES: Final = 24
-Query = Annotated[str, Field(min_length=1, max_length=4096)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Bound = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]

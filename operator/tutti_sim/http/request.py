@@ -11,7 +11,7 @@ import yaml
 
 from tutti_sim.http import protobuf
 from tutti_sim.http.rendering import HttpRequest
-from tutti_sim.meta import Json, gojson
+from tutti_sim.meta import gojson
 from tutti_sim.meta.errors import ApiError, bad_request, not_an_object, unsupported_media_type
 from tutti_sim.rest.metadata import User
 
@@ -198,24 +198,6 @@ def _doubled_lines(data: bytes) -> list[str]:
                 found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
             seen.add(key.value)
     return found
-
-
-async def posted(request: Incoming, *parts: str) -> Json:
-    """The body as an object whose named parts are objects, where they are there; ApiError 400 otherwise."""
-    body = await document(request)
-    if body is None:
-        return {}
-    if not isinstance(body, dict):
-        raise bad_request("couldn't get version/kind; json parse error: expected an object")
-    require_objects(body, *parts)
-    return body
-
-
-def require_objects(body: Json, *parts: str) -> None:
-    """ApiError 400 where a part of a document is neither absent nor an object."""
-    for part in parts:
-        if not isinstance(body.get(part) or {}, dict):
-            raise bad_request(f"json: cannot unmarshal {part} into an object")
 
 
 def from_json(data: bytes) -> Any:

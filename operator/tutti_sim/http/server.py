@@ -8,7 +8,6 @@ from functools import partial
 from types import MappingProxyType
 from urllib.parse import unquote
 
-import structlog
 from aiohttp import web
 
 from tutti_sim.http import discovery, lists, openapi, rendering, request, watches, writes
@@ -30,8 +29,6 @@ from tutti_sim.meta.errors import (
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.metadata import User, truth
 from tutti_sim.rest.rbac import Attributes, permits
-
-log = structlog.get_logger()
 
 OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 VERBS = {

@@ -27,7 +27,6 @@ from tutti_sim.rest.metadata import Call, write_call
 TOKEN_SECONDS = 3600
 TOKEN_LIMIT = 1 << 32
 SHORTEST_TOKEN = 600
-UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"
 
 
 class Subresources:

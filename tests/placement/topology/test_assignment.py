@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.scenes import node, pod
+from tutti.api.kinds.flavors import HOSTNAME
 from tutti.cluster.cluster import Cluster
 from tutti.placement.diagnosis import diagnose
 from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
 from tutti.placement.together import Diagnosis, place_together
-from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, TopologyPlacement
+from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
 
 LEVELS = ("block", "rack", HOSTNAME)
 RACKS = ("block", "rack")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.topology.test_assignment import LEVELS, cluster_of, near, pod_class, where
+from tutti.api.kinds.flavors import HOSTNAME
 from tutti.placement.gang import Ask
-from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, sized_request
+from tutti.placement.topology.request import LevelRequest, Slice, Together, sized_request
 
 
 @pytest.mark.parametrize(

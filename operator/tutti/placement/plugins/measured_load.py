@@ -32,7 +32,6 @@ METRICS: Final = (("cpu", "cpu-deviation"), ("memory", "memory-deviation"))
 """What is measured of a resource, and by how much it varied; percent of what the machine has."""
 
 _PERCENT: Final = 100.0
-_WATTS: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ NOT_TOLD: Final = "node(s) without cards of HAMi"
 SILENT: Final = "node(s) where HAMi's device plugin does not answer"
 NOT_SUITED: Final = "node(s) without a card as asked for"
 TOO_FULL: Final = "node(s) with too little free on each card"
-REASONS: Final = (NOT_SUITED, TOO_FULL)
 PLENTY: Final = 1_000_000_000
 """More pods than any node takes."""
 

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from tutti.api.messages import counted
 
-HOSTNAME = "kubernetes.io/hostname"
-
 
 class Together(StrEnum):
     """Whether pods go to one domain of a level."""

@@ -23,7 +23,6 @@ _STYLES: Mapping[PodFate, str] = MappingProxyType(
 )
 
 
-_UNTIL = "until it has its members"
 _HOW = (
     "kubectl drain evicts pods one by one, whatever disruptionMode a PodGroup has: that binds Tutti only, which takes "
     "members beyond the minimum first, else the whole gang."
