@@ -20,7 +20,7 @@ OPERATORS = st.sampled_from(["", "Equal", "Exists", "Lt"])
 def test_a_pod_of_hundreds_of_tolerations_does_not_hold_each_of_them_against_each_taint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With 400 of them, 5,000 nodes of three taints each took half a second, and 200 such pods nine."""
+    """With 400 of them, 5,000 nodes of three taints each took 0.63 s, and 200 pods of 100 each about 14."""
     asked, tolerates = Counter[str](), Toleration.tolerates
 
     def counted(self: Toleration, taint: Taint) -> bool:

@@ -193,7 +193,10 @@ class Tolerance:
 def untolerated(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Collection[str] = HARD_EFFECTS
 ) -> Taint | None:
-    """The first taint with one of `effects` that no toleration covers; None if all are covered."""
+    """The first taint with one of `effects` that no toleration covers; None if all are covered.
+
+    For a few taints: most flavors and nodes have none, and `Tolerance` has to be made first.
+    """
     for taint in taints:
         if taint.effect in effects and not any(toleration.tolerates(taint) for toleration in tolerations):
             return taint
