@@ -19,9 +19,10 @@ import yaml
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
-from tutti.controller.discovery import OUR_RESOURCES, installed
+from tutti.controller.definitions import Definitions
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.health import Health
-from tutti.controller.supervision import leaves
+from tutti.controller.supervision import leaves, until_stopped
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
@@ -63,7 +64,8 @@ async def set_stage(client: Client, scenario: DemoScenario) -> None:
     """
     for definition in definitions():
         await create_object(client, definition)
-    await installed(client, Health())
+    served = Definitions(client)
+    await until_stopped(asyncio.Event(), served.run(), served.installed(Health()))
     for document in fixtures(scenario):
         await create_object(client, document)
 

@@ -164,3 +164,27 @@ async def test_a_definition_that_is_deleted_costs_nothing_else_and_comes_back(cl
 async def made(cluster, document):
     """Make an object as soon as the server serves its kind again."""
     return await cluster.create(TOPOLOGIES, document)
+
+
+async def test_a_kind_that_is_discovered_late_is_looked_after_once_it_is(cluster, kubeconfig, tmp_path):
+    """On a busy server, what a definition serves is told by discovery after kopf has looked, and kopf looks once."""
+    async with operator(kubeconfig, tmp_path) as running:
+        await running.says("deciding")
+        definition = await cluster.get(CRDS, TOPOLOGIES.label)
+        await cluster.delete(CRDS, TOPOLOGIES.label)
+        await running.says(UNSERVED)
+        late = json.dumps({"undiscovered": [TOPOLOGIES.label]}).encode()
+        await cluster.client.request("PUT", "/_tutti/faults", body=late)
+        looked = len(running.said(UNSERVED))
+        metadata = {"name": definition["metadata"]["name"]}
+        await cluster.create(CRDS, {"kind": definition["kind"], "metadata": metadata, "spec": definition["spec"]})
+        await until(lambda: made(cluster, obj("Topology", "racks", {"levels": [{"nodeLabel": "zone"}]})))
+
+        async def looked_again():
+            return len(running.said(UNSERVED)) > looked
+
+        await until(looked_again)
+        await cluster.client.request("DELETE", "/_tutti/faults")
+        await until(lambda: held(cluster, TOPOLOGIES, "racks"))
+        assert await running.stop() == 0
+    assert not running.said("part_failed")

@@ -11,9 +11,10 @@ import pytest
 
 from e2e.harness.processes import free_port
 from tests.controller.objects import local_queue, obj
-from tests.controller.process import API, operator, until
+from tests.controller.process import API, CRDS, operator, until
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.certificate import Certificate
+from tutti.kube.errors import ApiError
 
 
 @pytest.fixture
@@ -92,3 +93,39 @@ async def test_a_change_beside_the_spec_of_a_bad_object_is_let_through(reviews):
     labelled = obj("ClusterQueue", "a", {"cohort": "x"}, labels={"l": "1"})
 
     assert (await reviews("validate-clusterqueue", "clusterqueues", labelled, old=bad))["allowed"]
+
+
+async def test_a_kind_that_is_discovered_late_is_reviewed_once_it_is(reviews, cluster):
+    """Only for what it has discovered does kopf answer, and it looks once for each event of a definition."""
+    name = OUR_RESOURCES["Topology"].label
+
+    async def reviewed():
+        try:
+            answer = await reviews("validate-topology", "topologies", obj("Topology", "a", {"levels": []}))
+        except aiohttp.ClientError:
+            return False
+        return not answer["allowed"]
+
+    async def not_reviewed():
+        return not await reviewed()
+
+    definition = await cluster.get(CRDS, name)
+    assert await reviewed()
+    await cluster.delete(CRDS, name)
+    await until(not_reviewed)
+    await cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"undiscovered": [name]}).encode())
+    metadata = {"name": name}
+    await cluster.create(CRDS, {"kind": definition["kind"], "metadata": metadata, "spec": definition["spec"]})
+    await until(lambda: served(cluster))
+    assert not await reviewed()
+    await cluster.client.request("DELETE", "/_tutti/faults")
+    await until(reviewed)
+
+
+async def served(cluster):
+    """Whether the server serves topologies again."""
+    try:
+        await cluster.create(OUR_RESOURCES["Topology"], obj("Topology", "racks", {"levels": [{"nodeLabel": "zone"}]}))
+    except ApiError:
+        return False
+    return True

@@ -328,3 +328,13 @@ async def test_faults_can_be_there_from_the_start():
     cluster = EmbeddedCluster(nodes=0, faults=Faults(rules=rules), token="t")
     async with cluster, aiohttp.ClientSession(headers={"Authorization": "Bearer t"}) as session:
         await Client(session, cluster.url).call("GET", MAPS, status=503)
+
+
+async def test_a_kind_that_is_not_discovered_is_served_all_the_same(api, faults):
+    await faults(undiscovered=["deployments.apps"])
+    shown = [one["name"] for one in (await api.call("GET", "/apis/apps/v1"))["resources"]]
+    assert "replicasets" in shown
+    assert not [name for name in shown if name.partition("/")[0] == "deployments"]
+    assert (await api.call("GET", "/apis/apps/v1/deployments"))["items"] == []
+    await api.call("DELETE", FAULTS)
+    assert "deployments" in [one["name"] for one in (await api.call("GET", "/apis/apps/v1"))["resources"]]

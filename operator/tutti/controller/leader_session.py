@@ -22,7 +22,7 @@ from typing import Final
 import structlog
 
 from tutti.controller.conditions import ConditionKeeper
-from tutti.controller.discovery import installed
+from tutti.controller.definitions import Definitions
 from tutti.controller.election import election_of
 from tutti.controller.engine_run import EngineRun, Leadership, Observe, OperatorContext
 from tutti.controller.gauges.collector import StateGauges
@@ -77,6 +77,7 @@ class LeaderSession:
     Attributes:
         catalogue: What is known of our kinds; kopf's handlers read it.
         arrivals: Told of each owner that is seen.
+        definitions: Which of our kinds the server serves.
         synced: Set once everything was listed for the first time.
         deciding: Set while this process leads and the engine has settled what it found.
 
@@ -94,6 +95,7 @@ class LeaderSession:
         self._run: EngineRun | None = None
         self._catalog: Catalog | None = None
         self.arrivals = OwnerArrivals()
+        self.definitions = Definitions(context.client)
         self._told = 0, 0, False  # versions of what was told of overuse and windows; whether requests are seen
         self.catalogue = ObjectCache(self._charged)
         self.synced = asyncio.Event()
@@ -183,9 +185,6 @@ class LeaderSession:
 
     async def _work(self) -> None:
         context = self._context
-        await installed(context.client, context.health)
-        if self._election is not None:
-            await self._election.look()
         engine = Restartable("engine", self._run_engine, gates=True)
         keeper = ConditionKeeper(
             self.catalogue,
@@ -198,6 +197,10 @@ class LeaderSession:
             clock=context.clock,
         )
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.definitions.run(), name="watch CRDs")
+            await self.definitions.installed(context.health)
+            if self._election is not None:
+                await self._election.look()
             group.create_task(self._conditions.run(), name="condition writer")
             group.create_task(
                 keep_up(engine, health=context.health, metrics=context.metrics, ticks=context.ticks), name="engine"

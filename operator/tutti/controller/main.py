@@ -213,11 +213,12 @@ def _deletions(
     there = OtherLoop(asyncio.get_running_loop())
     stuck = StuckDeletions(context.client, holder, session.catalogue, fence=session.fence)
 
+    async def hold() -> None:
+        await loop.run(run_kopf(holding(credentials, holder, there), settings_for(context.configuration)))
+
     async def work() -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(
-                loop.run(run_kopf(holding(credentials, holder, there), settings_for(context.configuration)))
-            )
+            group.create_task(session.definitions.begin_anew(hold))
             group.create_task(stuck.run())
 
     return Restartable("deletions", work)
@@ -235,9 +236,12 @@ def _webhooks(
     async def work() -> None:
         ended = asyncio.Event()
         async with own_certificate(configuration.webhook, context.client, ended) as certificate:
-            settings = settings_for(configuration, certificate, serves=True)
-            kopf = loop.run(run_kopf(reviewing(credentials, reviewer, pods, there), settings))
-            await until_stopped(ended, kopf)
+
+            async def serve() -> None:
+                settings = settings_for(configuration, certificate, serves=True)
+                await loop.run(run_kopf(reviewing(credentials, reviewer, pods, there), settings))
+
+            await until_stopped(ended, session.definitions.begin_anew(serve))
 
     return Restartable("webhooks", work, gates=True)
 

@@ -124,6 +124,8 @@ class Faults(Model):
     rules: list[Rule] = []
     lag: Lag = Lag()
     restarts: list[Restart] = []
+    undiscovered: list[str] = []
+    """Kinds, as `<plural>.<group>`, that are served and that discovery does not show, as right after their making."""
 
     @model_validator(mode="after")
     def check_names(self) -> Self:

@@ -13,6 +13,7 @@ from tutti.api.problems import ConfigurationError
 from tutti_sim.faults.replica import FaultyFeed
 from tutti_sim.faults.rules import Asked, FaultBook, Faults, FaultVerdict, Refusal, Restart, Rule
 from tutti_sim.http import rendering, request
+from tutti_sim.http.discovery import HIDDEN
 from tutti_sim.http.rendering import HttpRequest, for_aiohttp
 from tutti_sim.http.server import VERBS, ApiServer
 from tutti_sim.http.watches import FEED
@@ -137,6 +138,8 @@ class FaultyServer:
         path = http.rel_url.raw_path
         if path.startswith(PREFIX):
             return await self._admin.handle(http)
+        if self._book.faults.undiscovered:
+            HIDDEN.set(frozenset(self._book.faults.undiscovered))  # each request has a context of its own
         if not self._book.faults.rules:
             return await self._server.handle(http)
         verdict = self._book.ask(request_asked(http))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from contextvars import ContextVar
 
 from tutti_sim.http.rendering import ranges
 from tutti_sim.kinds.resource import Registry, Resource, Subresource
 from tutti_sim.meta import Json
 
+HIDDEN: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
+"""Kinds, as `<plural>.<group>`, that the list of a group and version does not show to this request."""
 AGGREGATED = ("v2", "v2beta1")
 VERSION: Json = {
     "major": "1",
@@ -62,7 +65,10 @@ def group_list(registry: Registry) -> Json:
 def resource_list(registry: Registry, name: str, version: str) -> Json:
     """The answer of `/api/v1` and `/apis/<group>/<version>`."""
     entries: list[Json] = []
+    hidden = HIDDEN.get()
     for resource in registry.within(name, version):
+        if hidden and f"{resource.plural}.{name}" in hidden:
+            continue
         entries.append(_entry(resource))
         for path, subresource in sorted(resource.subresources.items()):
             entries.append(_sub_entry(resource, path, subresource))
