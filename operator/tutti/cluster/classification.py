@@ -21,7 +21,10 @@ from tutti.cluster.label_keys import LabelKeys
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.volume_needs import VolumeState
-from tutti.cluster.volumes import NO_VOLUMES, ClaimUse
+from tutti.cluster.volumes import NO_VOLUMES, ClaimUse, VolumeNeeds
+
+_NeedsOfUses = dict[tuple[ClaimUse, ...], VolumeNeeds]
+"""What those ask who use the same claims, as long as nothing changes."""
 
 
 class Classifier:
@@ -117,19 +120,21 @@ class Classifier:
         for key in dict.fromkeys(pod for label in self._classes.take_fresh() for pod in self._labelled.having(label)):
             record = self._pods.get(key)
             if record is not None and not record.place:
-                self._again(record)
+                self._again(record, {})
 
     def again(self, pods: Iterable[PodKey]) -> bool:
         """Class these pods again as far as they wait; returns whether any is of another class now."""
-        waiting = [record for key in pods if (record := self._pods.get(key)) is not None and not record.place]
-        changed = [record for record in waiting if self._again(record)]
+        found = (self._pods.get(key) for key in dict.fromkeys(pods))
+        waiting = [record for record in found if record is not None and not record.place]
+        asked: _NeedsOfUses = {}
+        changed = [record for record in waiting if self._again(record, asked)]
         return bool(changed)
 
-    def _again(self, record: PodRecord) -> bool:
+    def _again(self, record: PodRecord, asked: _NeedsOfUses) -> bool:
         before = record.pod_class
         volumes, devices = NO_VOLUMES, NO_DEVICES
         if record.uses and not record.terminated:
-            volumes = self._volumes.needs(record.key, record.uid, record.uses)
+            volumes = self._volume_needs(record, asked)
         if (record.device_uses or self._devices.book.asked_by_name) and not record.terminated:
             uses, scheduler = record.device_uses, record.scheduler
             devices = self._devices.needs(record.key, record.uid, uses, before.spec, scheduler=scheduler)
@@ -145,6 +150,15 @@ class Classifier:
         )
         self.assign(record, now)
         return now is not before
+
+    def _volume_needs(self, record: PodRecord, asked: _NeedsOfUses) -> VolumeNeeds:
+        """Return what the volumes of a pod ask; pods that use the same claims, and none made for them, ask the same."""
+        known = asked.get(record.uses)
+        if known is None:
+            known = self._volumes.needs(record.key, record.uid, record.uses)
+            if not any(use.ephemeral for use in record.uses):
+                asked[record.uses] = known
+        return known
 
 
 class PodsByClaim:

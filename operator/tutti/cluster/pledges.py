@@ -153,17 +153,25 @@ class Pledges:
             del self._shared[claim]
             self._free(kept.volume)
 
-    def pledge(self, pod: PodKey, pod_class: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]) -> None:
-        """Promise the claims of a pod (key and uid, in the order of its class) what was earmarked for it on a node."""
+    def pledge(
+        self, pod: PodKey, pod_class: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]
+    ) -> list[ClaimKey]:
+        """Promise the claims of a pod (key and uid, in the order of its class) what was earmarked for it on a node.
+
+        Returns the claims that nothing was promised before.
+        """
         earmarked = (pod_class.signature, node) in self._earmarks
         picks = self.withdraw(pod_class, node) if earmarked else ("",) * len(claims)
+        begun = []
         for (claim, uid), volume in zip(claims, picks, strict=True):
             known = self._of_claim.get(claim)
             if known is None:
                 known = self._of_claim[claim] = Pledge(claim, uid, node, volume)
                 self._take(volume)
+                begun.append(claim)
             known.pods[pod] = None
         self._of_pod[pod] = tuple(claim for claim, _ in claims)
+        return begun
 
     def release(self, pod: PodKey) -> list[ClaimKey]:
         """End what was promised for a pod; returns the claims that nothing is promised any more."""

@@ -177,12 +177,12 @@ class VolumeState:
         return [(claim.key, claim.metadata.uid) for claim in sorted(waiting, key=lambda claim: claim.size or 0)]
 
     def pledge(self, pod: PodKey, pod_class: PodClass, node: str, uses: Sequence[ClaimUse]) -> list[PodKey]:
-        """Promise the claims of a pod what its class was given on a node; returns the others that use them."""
+        """Promise the claims of a pod what its class was given on a node; returns the others that use new promises."""
         claims = self.wants(uses)
         if not claims:
             return []
-        self.pledges.pledge(pod, pod_class, node, claims)
-        return [other for key, _ in claims for other in self.users.of(key) if other != pod]
+        promised = self.pledges.pledge(pod, pod_class, node, claims)
+        return [other for key in promised for other in self.users.of(key) if other != pod]
 
     def release(self, pod: PodKey) -> list[PodKey]:
         """Promise the claims of a pod nothing any more; returns the others that use them."""
