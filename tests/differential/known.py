@@ -81,6 +81,49 @@ SCHEDULER: dict[str, Known] = {
 }
 """Cases of kube-scheduler, by the id of the case."""
 
+_LEAVING = Known(
+    "ours waits for pods of lower priority that are leaving already; kube-scheduler takes out others, or more, or waits "
+    "on another node",
+    "What is leaving is room that is coming, and nobody has to go for it besides; kube-scheduler counts these pods as "
+    "if they ran (docs/concepts/placement.md).",
+)
+
+ELSEWHERE_IN_ZONE = Known(
+    "ours takes out pods on other nodes that keep the pod off by their anti-affinity, or by its own; kube-scheduler nobody",
+    "They are of lower priority. kube-scheduler only looks for victims on the node that is cleared, so that the pod "
+    "waits for them (docs/concepts/placement.md).",
+)
+
+_NOT_STARTED = Known(
+    "ours takes out another pod of the same priority than kube-scheduler",
+    "Neither has been taken over by a kubelet, so that none has run for longer. kube-scheduler asks the clock when each "
+    "was started every time it compares two, so that the order of its list, or of a Go map, decides.",
+)
+
+DRAWN_KNOWN: dict[str, Known] = {
+    **dict.fromkeys(
+        ("1182.1", "1226.4", "1240.6", "1246.4", "1246.5", "1273.6", "1292.6", "1314.6", "1325.1", "1337.4"),
+        _LEAVING,
+    ),
+    **dict.fromkeys(("1265.4", "1314.2", "1314.3"), ELSEWHERE_IN_ZONE),
+    **dict.fromkeys(("1083.6", "1313.6"), _NOT_STARTED),
+    "1055.0": Known(
+        "ours gives one node a point more for the image that it holds",
+        "Nodes say different sizes of one image. Ours counts what each says of itself; kube-scheduler the size that the "
+        "first node said that it saw, for all.",
+    ),
+    "1059.4": Known(
+        "ours keeps the pod off the node of one that is nominated there and is apart from it; kube-scheduler places it there",
+        "The nominated pod, of higher priority, could not go to its node any more (docs/concepts/placement.md).",
+    ),
+    "1305.6": Known(
+        "ours keeps the pod off a node where a host port is taken; kube-scheduler counts the node as feasible",
+        "Two pods of the node named the port, and one of them has failed. kube-scheduler keeps a set of ports, and so "
+        "forgot that the other still has it: a kubelet would refuse the pod.",
+    ),
+}
+"""Cases of kube-scheduler in drawn worlds, by the id of the case."""
+
 _TWICE = Known(
     "ours gives a claim that the pod lists twice its devices once; kube-scheduler asks for them twice",
     "A claim has one allocation, however often a pod names it. kube-scheduler finds devices for each entry, and then "
@@ -155,4 +198,4 @@ NO_FEATURE: dict[str, str] = {
 
 def known() -> dict[str, Known]:
     """All known differences, by case."""
-    return {**QUOTA, **SCHEDULER, **DEVICES}
+    return {**QUOTA, **SCHEDULER, **DRAWN_KNOWN, **DEVICES}

@@ -29,8 +29,6 @@ from tutti.engine.records.decisions import Decision
 
 Case = dict[str, Any]
 
-NOW = 1_800_000_000.0
-"""Unix seconds, after everything that was recorded."""
 
 STORAGE = {
     PersistentVolume: seen.VolumeSeen,
@@ -82,13 +80,16 @@ def world_of(case: Case) -> World:
 
 
 def decided(world: World) -> Decided:
-    """What a new engine decides that is told of everything there is, and then of the pod."""
+    """What a new engine decides that is told of everything there is, and then of the pod, when this was made.
+
+    Later, what was leaving then is overdue, and is not waited for.
+    """
     engine = Engine(TuttiConfiguration())
     for one in _existing(world):
         engine.observe(one)
     engine.observe(seen.PodSeen(ours(world.probe)))
     engine.observe(seen.Synced())
-    decisions = list(engine.decide(NOW))
+    decisions = list(engine.decide(world.probe.metadata.created))
     place = engine.state.cluster.pods[world.probe.metadata.namespace, world.probe.metadata.name].place
     return Decided(place or "", decisions)
 

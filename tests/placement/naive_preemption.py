@@ -8,7 +8,7 @@ framework/preemption (pickOneNodeForPreemption).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -58,8 +58,26 @@ class World:
         }
 
     def fits(self, node: str, without: Sequence[Pod] = ()) -> bool:
-        """Whether the pod fits on a node without some others."""
-        return self.assessed(without)[node][0]
+        """Whether the pod fits on a node without some others, both beside those who are nominated there and without."""
+        nominated = self._nominated(node)
+        alone = self.assessed(without)[node][0]
+        return alone and (not nominated or self._beside(nominated).fits(node, without))
+
+    def kept(self) -> frozenset[str]:
+        """The nodes where the pod does not fit beside those of no lower priority that are nominated there."""
+        named = {pod.status.nominated_node_name for pod in self.pods} - {""}
+        return frozenset(node for node in named if self._nominated(node) and not self.fits(node))
+
+    def _nominated(self, node: str) -> list[Pod]:
+        """Those of no lower priority that wait for room on a node."""
+        there = [pod for pod in self.pods if pod.status.nominated_node_name == node and not pod.spec.node_name]
+        return [pod for pod in there if priority(pod) >= priority(self.probe)]
+
+    def _beside(self, nominated: Sequence[Pod]) -> World:
+        """The same with pods on the node that they are nominated for."""
+        specs = [msgspec.structs.replace(pod.spec, node_name=pod.status.nominated_node_name or "") for pod in nominated]
+        there = [msgspec.structs.replace(pod, spec=spec) for pod, spec in zip(nominated, specs, strict=True)]
+        return replace(self, pods=[*(pod for pod in self.pods if pod not in nominated), *there])
 
     def _assessed(self, cluster: Cluster) -> FilterResult:
         record = cluster.put_pod(self.probe, keep=True)
@@ -100,6 +118,28 @@ def preempt(world: World) -> Cleared | None:
         _cleared(world, node) for node, (feasible, final) in world.assessed().items() if not feasible and not final
     ]
     return min((one for one in found if one is not None), key=lambda one: one.cost, default=None)
+
+
+def preempt_beside_leaving(world: World) -> list[Cleared]:
+    """What Tutti would clear: what is leaving a node and is of lower priority is gone already. All that cost least."""
+    if world.probe.spec.preemption_policy == "Never":
+        return []
+    found = [_cleared_beside_leaving(world, node) for node, (_, final) in world.assessed().items() if not final]
+    some = [one for one in found if one is not None]
+    return [one for one in some if one.cost == min(other.cost for other in some)]
+
+
+def _cleared_beside_leaving(world: World, node: str) -> Cleared | None:
+    leaving = [
+        pod
+        for pod in world.pods
+        if pod.spec.node_name == node and pod.metadata.deletion_timestamp and priority(pod) < priority(world.probe)
+    ]
+    rest = replace(world, pods=[pod for pod in world.pods if pod not in leaving])
+    if rest.fits(node):
+        return Cleared(node, [])
+    cleared = _cleared(rest, node)
+    return None if cleared is None else replace(cleared, violating=violating(world.budgets, cleared.victims))
 
 
 def _cleared(world: World, node: str) -> Cleared | None:

@@ -6,6 +6,7 @@ The engine takes a choice over all nodes for many pods at once; this is what its
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,11 +51,16 @@ class Decision:
 
 
 def decide(
-    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
+    pod_class: PodClass,
+    nodes: NodeColumns,
+    where: FlavorConstraints = NO_FLAVOR,
+    profile: Profile = DEFAULT_PROFILE,
+    *,
+    kept: Collection[str] = (),
 ) -> Decision:
-    """Decide where one pod of a class goes on the nodes as they are now."""
+    """Decide where one pod of a class goes on the nodes as they are now, but for those that are kept for others."""
     said = filter_nodes(pod_class, nodes, where, profile)
-    rows = np.flatnonzero(said.feasible)
+    rows = np.array([row for row in np.flatnonzero(said.feasible) if nodes.names[row] not in kept], dtype=np.int64)
     several = len(rows) > 1
     scores = _scores(pod_class, nodes, rows, profile) if several else {}
     text = ""

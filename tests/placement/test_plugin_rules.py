@@ -215,6 +215,19 @@ def test_a_port_is_taken_by_number_protocol_and_address(mine, other, fits):
     assert bool(len(said.rows)) == fits
 
 
+def test_a_port_that_two_have_is_taken_until_both_have_gone():
+    """One of them gets the kubelet's refusal; kube-scheduler forgets the port when that one has failed (drawn 1305.6)."""
+    cluster = cluster_of(node("n0"))
+    same = [{"name": "c", "ports": [{"hostPort": 80}]}]
+    for name in ("refused", "runs"):
+        cluster.put_pod(pod(name, node="n0", containers=same), keep=False)
+    feasible = []
+    for name in ("refused", "runs"):
+        cluster.remove_pod(("default", name))
+        feasible.append(decided(cluster, pod("p", containers=same)).names)
+    assert feasible == [(), ("n0",)]
+
+
 def test_a_preference_that_kube_scheduler_refuses_is_taken_at_its_word():
     cluster = cluster_of(node("n0", labels={"gen": "5"}), node("n1"))
     expression = {"key": "gen", "operator": "Gt", "values": ["-1"]}
