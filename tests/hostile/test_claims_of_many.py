@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,10 +12,17 @@ from hypothesis import strategies as st
 
 from tests.engine.world import World
 from tests.placement.storage import HOSTNAME, at, claim, storage_class, volume
+from tutti.api.selectors import NodeSelector
+from tutti.api.storage import PersistentVolume
+from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.volume_needs import VolumeState
-from tutti.cluster.volumes import VolumeNeeds
+from tutti.cluster.volumes import UnboundClaim, VolumeNeeds
+from tutti.placement.framework import Mask
+from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.static_volumes import Ranks, Shelf
 
-PODS, CLAIMS = 8, 10
+PODS, CLAIMS, VOLUMES = 8, 10, 20
+MOST_TRIES = 3
 NUMBERS = st.integers(0, 3)
 SIZES = st.sampled_from(["1Gi", "2Gi"])
 CHANGES = st.one_of(
@@ -69,6 +77,67 @@ def test_a_claim_that_changes_is_asked_about_once_for_all_who_use_the_same(asked
     asked.clear()
     world.storage.put(claim("c0", modes=("ReadWriteMany",), size="2Gi"))
     assert asked["times"] <= 1
+
+
+def one_of_many_claims(*volumes: PersistentVolume) -> World:
+    """A pod of many claims beside free volumes."""
+    world = World()
+    for number in range(VOLUMES):
+        world.node(f"n{number:02d}")
+    world.storage.put(storage_class(provisioner="kubernetes.io/no-provisioner"), *volumes)
+    names = tuple(f"c{number}" for number in range(CLAIMS))
+    world.storage.put(*(claim(name) for name in names))
+    world.pod("one", claims=names)
+    return world
+
+
+def test_free_volumes_are_looked_through_once_for_claims_that_ask_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was once for each claim: a pod of 64 beside 5,000 local volumes took 15 s, and no node had room for it."""
+    looked_at, free_volumes = Counter[str](), VolumeState.free_volumes
+
+    def counted(self: VolumeState, wanted: UnboundClaim) -> Iterator[PersistentVolume]:
+        for one in free_volumes(self, wanted):
+            looked_at["volumes"] += 1
+            yield one
+
+    monkeypatch.setattr(VolumeState, "free_volumes", counted)
+    world = one_of_many_claims(*(volume(f"v{i}", where=at(HOSTNAME, f"n{i:02d}")) for i in range(VOLUMES)))
+    world.run()
+    assert world.why("Pod", "one").reason == "Unschedulable"
+    assert 0 < looked_at["volumes"] <= MOST_TRIES * VOLUMES
+
+
+def test_no_columns_are_compared_for_claims_that_no_volume_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were of as many volumes as there are claims, for each pair of claims and each node."""
+    asked, first = Counter[str](), Shelf.first
+
+    def counted(self: Shelf) -> Ranks:
+        asked["shelves"] += 1
+        return first(self)
+
+    monkeypatch.setattr(Shelf, "first", counted)
+    world = sharing(pods=2)
+    world.run()
+    assert len(world.storage.chosen) == CLAIMS
+    assert not asked["shelves"]
+
+
+def test_a_volume_that_names_its_node_and_more_is_asked_about_no_other_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was a column of all nodes: one claim beside 5,000 such volumes took 1.1 s."""
+    columns, matches = Counter[str](), node_affinity.matches_any_term
+
+    def counted(nodes: NodeColumns, selector: NodeSelector) -> Mask:
+        columns["of all nodes"] += 1
+        return matches(nodes, selector)
+
+    monkeypatch.setattr(node_affinity, "matches_any_term", counted)
+    volumes = []
+    for i in range(VOLUMES):
+        said = at(HOSTNAME, f"n{i:02d}")
+        said["required"]["nodeSelectorTerms"][0]["matchExpressions"].append({"key": HOSTNAME, "operator": "Exists"})
+        volumes.append(volume(f"v{i}", where=said))
+    one_of_many_claims(*volumes).run()
+    assert not columns
 
 
 @given(st.lists(CHANGES, max_size=20), st.booleans())

@@ -24,6 +24,7 @@ from tutti.api.storage import (
     VolumeAttachment,
 )
 from tutti.cluster.volumes import ClaimKey, VolumeName
+from tutti.cluster.volumes_of_class import NO_VOLUMES_OF_CLASS, VolumesOfClass
 
 UNLIMITED = np.iinfo(np.int64).max // 2
 """The limit of a node that has none."""
@@ -172,7 +173,7 @@ class StorageBook:
         self._topologies: dict[str, dict[str, tuple[str, ...]]] = {}
         self._capacities: dict[str, dict[tuple[str, str], CSIStorageCapacity]] = {}
         self._class_of_capacity: dict[tuple[str, str], str] = {}
-        self._of_class: dict[str, dict[str, PersistentVolume]] = {}
+        self._of_class: dict[str, VolumesOfClass] = {}
         self._meant_for: dict[ClaimKey, dict[str, None]] = {}
         self._named_by: dict[str, dict[ClaimKey, None]] = {}
         self._by_handle: dict[VolumeName, dict[str, None]] = {}
@@ -225,9 +226,9 @@ class StorageBook:
                 assert_never(kind)
         return []
 
-    def of_class(self, storage_class: str) -> Mapping[str, PersistentVolume]:
-        """Return the volumes of a class, by name."""
-        return self._of_class.get(storage_class, {})
+    def of_class(self, storage_class: str) -> VolumesOfClass:
+        """Return the volumes of a class."""
+        return self._of_class.get(storage_class, NO_VOLUMES_OF_CLASS)
 
     def meant_for(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
         """Yield the volumes of its class that name a claim."""
@@ -330,7 +331,7 @@ class StorageBook:
         concerned = self._remove_volume(name)
         self.volumes[name] = volume
         concerned |= dict.fromkeys(self._claims_of((name,)))
-        self._of_class.setdefault(volume.storage_class, {})[name] = volume
+        self._of_class.setdefault(volume.storage_class, VolumesOfClass()).put(volume)
         if csi is not None:
             same = self._by_handle.setdefault((csi.driver, csi.volume_handle), {})
             same[name] = None
@@ -354,7 +355,7 @@ class StorageBook:
             del meant[name]
             if not meant:
                 del self._meant_for[reference.namespace, reference.name]
-        del self._of_class[volume.storage_class][name]
+        self._of_class[volume.storage_class].drop(name)
         if volume.spec.csi is not None:
             handle = (volume.spec.csi.driver, volume.spec.csi.volume_handle)
             concerned |= dict.fromkeys(self._claims_of(self._by_handle[handle]))

@@ -25,6 +25,7 @@ from tutti.cluster.volumes import (
     VolumeNeeds,
     VolumeReach,
 )
+from tutti.cluster.volumes_of_class import is_large_enough
 
 
 class VolumeUsers:
@@ -211,15 +212,11 @@ class VolumeState:
         """
         shelf = self.book.of_class(wanted.storage_class)
         if wanted.reserved:
-            found = [shelf[wanted.reserved]] if wanted.reserved in shelf else []
-            yield from (volume for volume in found if _is_large_enough(volume, wanted))
+            found = shelf.named(wanted.reserved)
+            if found is not None and is_large_enough(found, wanted):
+                yield found
             return
-        fitting = [v for v in shelf.values() if self._is_free(v) and _suits(v, wanted)]
-        yield from sorted(fitting, key=lambda volume: (volume.size, volume.metadata.name))
-
-    def _is_free(self, volume: PersistentVolume) -> bool:
-        unclaimed = volume.spec.claim_ref is None and volume.status.phase == "Available"
-        return unclaimed and not self.pledges.is_taken(volume.metadata.name)
+        yield from (volume for volume in shelf.unclaimed(wanted) if not self.pledges.is_taken(volume.metadata.name))
 
     def _concerned(self, claims: Sequence[ClaimKey], storage_class: str, before: int) -> list[PodKey]:
         if storage_class and self.book.changes != before:
@@ -272,7 +269,7 @@ class VolumeState:
         )
         if wanted.promised:
             return wanted
-        fitting = (volume for volume in self.book.meant_for(claim) if _is_large_enough(volume, wanted))
+        fitting = (volume for volume in self.book.meant_for(claim) if is_large_enough(volume, wanted))
         reserved = next((volume.metadata.name for volume in fitting), "")
         return msgspec.structs.replace(wanted, reserved=reserved) if reserved else wanted
 
@@ -303,24 +300,6 @@ def _in_the_way(
         yield f"PVC {namespace}/{name} was not created for pod {'/'.join(pod)} (pod is not owner)"
     if claim.size is None:
         yield f'persistentvolumeclaim "{name}" asks for {claim.asks!r} of storage, which is not a quantity'
-
-
-def _suits(volume: PersistentVolume, wanted: UnboundClaim) -> bool:
-    return (
-        _is_large_enough(volume, wanted)
-        and set(wanted.modes) <= set(volume.spec.access_modes)
-        and (wanted.selector is None or wanted.selector.matches(volume.metadata.labels))
-    )
-
-
-def _is_large_enough(volume: PersistentVolume, wanted: UnboundClaim) -> bool:
-    """Whether a volume has what even one that is reserved for the claim must have."""
-    return (
-        volume.size >= wanted.size
-        and volume.spec.volume_mode == wanted.mode
-        and volume.spec.volume_attributes_class_name == wanted.attributes_class
-        and volume.metadata.deletion_timestamp is None
-    )
 
 
 def _zones(volume: PersistentVolume) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -24,8 +24,8 @@ from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import UnboundClaim
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask, has_room_together
-from tutti.placement.plugins.static_volumes import where_usable
 from tutti.placement.plugins.volume_binding import VolumeTopology, makeable, volume_topology
+from tutti.placement.plugins.volume_shelves import where_usable
 from tutti.placement.profile import Profile
 from tutti.placement.upper_bounds import upper_bound
 

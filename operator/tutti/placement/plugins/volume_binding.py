@@ -28,7 +28,8 @@ from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import UnboundClaim
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection
 from tutti.placement.plugins import node_affinity
-from tutti.placement.plugins.static_volumes import NONE, StaticVolumes
+from tutti.placement.plugins.static_volumes import StaticVolumes
+from tutti.placement.plugins.volume_shelves import NONE
 
 ZONE = "topology.kubernetes.io/zone"
 
