@@ -168,7 +168,7 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
     seconds: Mapping[str, int] = {}
 
     def assign(self, pod_sets: Sequence[PodSet], *, without: Without = ALL_ALLOWED) -> WorkloadAssignment:
-        """Assign flavors to all pod sets; where one cannot have any, those behind it are not looked at.
+        """Assign flavors to all pod sets; where one cannot have any, of those behind it only who never can is noted.
 
         Args:
             pod_sets: With the counts to assign flavors for.
@@ -181,17 +181,13 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
         if not requests.groups:
             requests.prepare(self.queue, self.flavors, pod_sets)
         assignment = WorkloadAssignment()
-        for group in requests.groups:
-            search = _Search(self, requests, group, assignment.usage)
+        for number, group in enumerate(requests.groups, 1):
+            search = _Search(self, requests, group, dict(assignment.usage))
             barred = [flavors for name in group.names for flavors in without.get(name, ())] if without else None
             found = None if group.uncovered else search.combination(barred) if barred else search.first()
-            attempts = tuple(search.attempts)
-            flavors = frozenset([one.flavor for one in found.values()]) if found else frozenset[str]()
-            assignment.groups.append(PodSetGroupAssignment(group.names, group.requests, flavors, attempts))
-            for pods, total in zip(group.pod_sets, group.totals, strict=True):
-                mine = {name: one for name, one in (found or {}).items() if name in total}
-                assignment.add(PodSetAssignment(pods.name, pods.count, total, mine, found is None, attempts))
+            search.note(found, assignment)
             if found is None:
+                self._look_behind(search, requests.groups[number:], assignment)
                 break
         if len(assignment.pod_sets) > 1:
             order = {pods.name: index for index, pods in enumerate(pod_sets)}
@@ -201,6 +197,20 @@ class FlavorAssigner(msgspec.Struct, frozen=True):
             self._check_topology(asking, assignment, implied=requests.implied)
         assignment.mode = min((pods.mode for pods in assignment.pod_sets), default=AssignmentMode.NO_FIT)
         return assignment
+
+    def _look_behind(self, waits: _Search, behind: Sequence[PodSetGroup], assignment: WorkloadAssignment) -> None:
+        """Note who can never have what it asks for behind pod sets that can have nothing yet: all of them are needed.
+
+        What only one flavor could ever do for counts there, also of those that have to wait for it.
+        """
+        taken = dict(waits.taken)
+        add_to(taken, waits.of_only_flavors())
+        for group in behind:
+            search = _Search(self, waits.requests, group, dict(taken))
+            if group.uncovered or search.will_never_do():
+                search.note(None, assignment)
+            else:
+                add_to(taken, search.of_only_flavors())
 
     def fit(self, what: FlavorResource, amount: int) -> tuple[FlavorRank, NoFit]:
         """Return how so much of one flavor and resource could be had, and why it does not fit."""
@@ -267,6 +277,31 @@ class _Search(msgspec.Struct):
                 return None
             found.update(best)
         return found
+
+    def note(self, found: Found | None, assignment: WorkloadAssignment) -> None:
+        """Add what was found for these pod sets to the assignment of their workload; None where they can have none."""
+        group, attempts = self.group, tuple(self.attempts)
+        flavors = frozenset([one.flavor for one in found.values()]) if found else frozenset[str]()
+        assignment.groups.append(PodSetGroupAssignment(group.names, group.requests, flavors, attempts, self.taken))
+        for pods, total in zip(group.pod_sets, group.totals, strict=True):
+            mine = {name: one for name, one in (found or {}).items() if name in total}
+            assignment.add(PodSetAssignment(pods.name, pods.count, total, mine, found is None, attempts))
+
+    def will_never_do(self) -> bool:
+        """Whether these pod sets can never have flavors; notes those that will not do."""
+        for index in self.group.resource_groups:
+            self._note_never(index)
+        return bool(self.attempts)
+
+    def of_only_flavors(self) -> Usage:
+        """Return what these pod sets will use of flavors beside which no other of the resource group will ever do."""
+        wanted: Usage = {}
+        for index, resources in self.group.resource_groups.items():
+            names = self.assigner.queue.groups[index].flavors
+            left = [name for name in names if self._why_never(index, name)[0] is NoFit.NONE]
+            if len(left) == 1:
+                wanted.update({(left[0], one): self.group.requests[one] for one in resources})
+        return wanted
 
     def _note_never(self, index: int) -> None:
         """Note the flavors of a resource group if none of them will ever do; nobody asks whom to preempt for it."""

@@ -119,12 +119,14 @@ class PodSetGroupAssignment(msgspec.Struct, frozen=True):
         requests: What these ask for together, per resource; it is this sum that has to fit.
         flavors: All that were chosen; nothing where it can have none.
         attempts: The flavors looked at.
+        taken: What those before them take, which counts as well.
     """
 
     names: tuple[str, ...]
     requests: Mapping[str, int]
     flavors: frozenset[str]
     attempts: tuple[FlavorAttempt, ...]
+    taken: Mapping[FlavorResource, int]
 
 
 class WorkloadAssignment(msgspec.Struct):

@@ -71,3 +71,33 @@ def test_a_group_of_resources_behind_one_that_waits_is_looked_at_too():
     why = world.why("Pod", "more")
     assert why.reason == "ExceedsMaxQuota"
     assert "cpu" in why.message
+
+
+def a_gang_that_borrows(first, second, **others):
+    """Why a gang waits whose first group would borrow what is in use, and that asks for more in the second."""
+    world = world_of("all", queue=groups(cpu={"a": 1, **others}), other=groups(cpu={"a": 3}))
+    world.pod("running", queue="other", gpus=0, cpu="3", memory="0")
+    world.run()
+    world.object(
+        "Workload", "wl", {"queueName": "queue", "podGroups": [{"name": "x", "count": 1}, {"name": "y", "count": 1}]}
+    )
+    world.pod("first", workload="wl", group="x", gpus=0, cpu=first, memory="0")
+    world.pod("second", workload="wl", group="y", gpus=0, cpu=second, memory="0")
+    world.run()
+    return world.why("Workload", "wl")
+
+
+def test_a_pod_set_behind_one_that_has_to_wait_is_looked_at_too():
+    why = a_gang_that_borrows("3", "5")
+    assert why.reason == "ExceedsMaxQuota"
+    assert "needs 5 cpu in a" in why.message or "needs 8 cpu in a" in why.message
+
+
+def test_what_pod_sets_need_together_of_their_only_flavor_is_looked_at_too():
+    why = a_gang_that_borrows("3", "2")
+    assert why.reason == "ExceedsMaxQuota"
+    assert "needs 5 cpu in a" in why.message
+
+
+def test_of_two_flavors_that_pod_sets_may_have_neither_is_counted_twice():
+    assert a_gang_that_borrows("3", "2", b=2).reason == "WaitingForQuota"

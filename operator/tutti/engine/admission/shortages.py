@@ -28,7 +28,7 @@ from tutti.quota.assignment import (
 )
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
 from tutti.quota.policy import Preemptible, PreemptionMode
-from tutti.quota.tree import FlavorResource, Usage, add_to, cohort_key
+from tutti.quota.tree import FlavorResource, cohort_key
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
@@ -88,19 +88,12 @@ def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignme
     Returns:
         One for each flavor that is short; nothing where none is, because those that are not were left out.
     """
-    taken: Usage = {}
-    short: list[tuple[PodSetGroupAssignment, Usage]] = []
-    for group in choice.groups:
-        members = choice.of(group)
-        if any(mine.mode is not AssignmentMode.FIT for mine in members):
-            short.append((group, dict(taken)))
-        for mine in members:
-            add_to(taken, mine.usage())
+    short = [one for one in choice.groups if any(mine.mode is not AssignmentMode.FIT for mine in choice.of(one))]
     if not short:
         return []
-    group, before = max(short, key=lambda one: _never(choice.of(one[0])))
+    group = max(short, key=lambda one: _never(choice.of(one)))
     problem = next((mine.problem for mine in choice.of(group) if mine.problem), "")
-    return _short_in_group(state, queue, group, problem, before)
+    return _short_in_group(state, queue, group, problem)
 
 
 def _never(members: Sequence[PodSetAssignment]) -> NoFit:
@@ -111,16 +104,16 @@ def _never(members: Sequence[PodSetAssignment]) -> NoFit:
 
 
 def _short_in_group(
-    state: AdmissionState, queue: Queue, group: PodSetGroupAssignment, problem: str, taken: Usage
+    state: AdmissionState, queue: Queue, group: PodSetGroupAssignment, problem: str
 ) -> list[Explanation]:
-    """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
+    """Say what pod sets that share their flavors lack, after others have taken theirs."""
     if problem:
         return [_unsuited(queue, problem)]
     missing = uncovered(queue, group.requests)
     if missing:
         return [not_covered(queue, missing)]
     tried = dict.fromkeys(group.attempts)  # some more than once, where flavors have been left out
-    return _all_needed({one: _short_of(state, queue, one, group.requests, taken) for one in tried})
+    return _all_needed({one: _short_of(state, queue, one, group) for one in tried})
 
 
 def _all_needed(whys: Mapping[FlavorAttempt, Explanation | None]) -> list[Explanation]:
@@ -147,17 +140,17 @@ def _unsuited(queue: Queue, problem: str) -> Explanation:
 
 
 def _short_of(
-    state: AdmissionState, queue: Queue, tried: FlavorAttempt, requests: Mapping[str, int], taken: Usage
+    state: AdmissionState, queue: Queue, tried: FlavorAttempt, group: PodSetGroupAssignment
 ) -> Explanation | None:
     """Say what one flavor lacks; None where it lacks nothing."""
     if tried.message:
         return Explanation(Gate.QUOTA, tried.why.reason, f"ClusterQueue {queue.name}: {tried.message}")
     node = state.ledger.tree.queues[queue.name]
     parts, details, never = [], {}, False
-    for resource in sorted(set(requests).intersection(queue.groups[tried.group].covered)):
+    for resource in sorted(set(group.requests).intersection(queue.groups[tried.group].covered)):
         what = (tried.flavor, resource)
-        mine = taken.get(what, 0)
-        asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
+        asked = group.requests[resource] + group.taken.get(what, 0)
+        free, most = max(0, node.available(what)), node.potential(what)
         if asked > free or asked > most:
             never = never or asked > state.ledger.most_ever(queue.name, what)
             parts.append(_shortage(state, queue, what, asked) + _rise(state, queue, what))
