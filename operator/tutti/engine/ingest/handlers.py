@@ -37,6 +37,7 @@ from tutti.engine.lifecycle import (
     provisioning,
     quota_usage,
     scale_down,
+    volumes,
     worse_nodes,
 )
 from tutti.engine.lifecycle.losses import note_loss
@@ -171,11 +172,11 @@ def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
 
 
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
-    binding.storage_seen(state, seen.found)
+    volumes.storage_seen(state, seen.found)
 
 
 def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
-    binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
+    volumes.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
 def _device_object_seen(state: IngestState, seen: DeviceObjectSeen) -> None:
@@ -350,7 +351,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.GangObjectGone: _gang_object_gone,
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
-    observations.ClaimWritten: binding.claim_written,
+    observations.ClaimWritten: volumes.claim_written,
     observations.DeviceClaimWritten: device_objects.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,

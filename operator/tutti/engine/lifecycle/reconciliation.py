@@ -28,6 +28,7 @@ from tutti.engine.lifecycle import (
     quota_usage,
     reservation,
     scale_down,
+    volumes,
 )
 from tutti.engine.lifecycle.bound_claims import next_claim_due, watch_bound_claims
 from tutti.engine.lifecycle.device_pools import next_telling_due, watch_pools
@@ -154,15 +155,15 @@ def take_due(state: LifecycleState) -> list[Workload]:
 
 def _time_out_claims(state: LifecycleState, workload: Workload) -> bool:
     """Give back what waits for claims that were not bound in time; returns whether anything did."""
-    volumes, awaits_devices = binding.awaits_volumes(state, workload), devices.awaits_devices(state, workload)
-    if volumes:
-        binding.time_out_volumes(state, workload)
+    awaits_volumes, awaits_devices = volumes.awaits_volumes(state, workload), devices.awaits_devices(state, workload)
+    if awaits_volumes:
+        volumes.time_out_volumes(state, workload)
     if awaits_devices:
         devices.time_out_devices(state, workload)
     awaits_turn = workload.phase is Phase.RESERVED and card_binds.has_turns(state, workload)
     if awaits_turn:
         card_binds.time_out_turns(state, workload)
-    return volumes or awaits_devices or awaits_turn
+    return awaits_volumes or awaits_devices or awaits_turn
 
 
 def expire(state: LifecycleState, workload: Workload) -> None:
@@ -390,7 +391,7 @@ def _is_empty(tally: MemberCounts) -> bool:
 
 
 def _awaits_claims(state: LifecycleState, workload: Workload) -> bool:
-    return binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
+    return volumes.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
 
 
 def _scheduled(state: LifecycleState, workload: Workload) -> None:
