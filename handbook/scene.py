@@ -18,8 +18,7 @@ from e2e.harness.processes import free_port
 from handbook.prometheus import Series, scraping
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
-from tutti.controller.discovery import installed
-from tutti.controller.health import Health
+from tutti.controller.definitions import installed
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import NODES
@@ -101,7 +100,7 @@ def _configuration(port: int) -> Document:
 async def _set_stage(client: Client) -> None:
     for definition in definitions():
         await create_object(client, definition)
-    await installed(client, Health())
+    await installed(client)
     levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
     await create_object(client, _object("Topology", "racks", {"levels": levels}))
     await create_object(client, _object("ResourceFlavor", "h100", {"topologyName": "racks"}))

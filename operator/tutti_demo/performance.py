@@ -19,10 +19,9 @@ import yaml
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
-from tutti.controller.definitions import Definitions
+from tutti.controller.definitions import installed
 from tutti.controller.discovery import OUR_RESOURCES
-from tutti.controller.health import Health
-from tutti.controller.supervision import leaves, until_stopped
+from tutti.controller.supervision import leaves
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
@@ -64,8 +63,7 @@ async def set_stage(client: Client, scenario: DemoScenario) -> None:
     """
     for definition in definitions():
         await create_object(client, definition)
-    served = Definitions(client)
-    await until_stopped(asyncio.Event(), served.run(), served.installed(Health()))
+    await installed(client)
     for document in fixtures(scenario):
         await create_object(client, document)
 

@@ -133,3 +133,9 @@ class Definitions:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+async def installed(client: Client) -> None:
+    """Return once the server serves all our kinds, for those who do not follow them."""
+    definitions = Definitions(client)
+    await until_stopped(asyncio.Event(), definitions.run(), definitions.installed(Health()))
