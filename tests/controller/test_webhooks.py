@@ -90,6 +90,16 @@ def test_a_ring_of_cohorts_is_refused_and_spelled_out():
     assert review("Cohort", obj("Cohort", "a", spec={"parentName": "other"}), None, specs).problems == []
 
 
+def test_a_cohort_that_would_stand_too_deep_is_refused():
+    chain = [obj("Cohort", f"c{number}", spec={"parentName": f"c{number + 1}"}) for number in range(101)]
+
+    (problem,) = review("Cohort", chain[0], None, known(*chain[1:])).problems
+
+    assert problem.path == "spec.parentName"
+    assert "more than 100 cohorts above it" in problem.message
+    assert review("Cohort", chain[1], None, known(*chain[2:])).problems == []
+
+
 def test_a_cohort_below_a_ring_that_exists_already_is_only_warned_of():
     specs = known(obj("Cohort", "b", spec={"parentName": "c"}), obj("Cohort", "c", spec={"parentName": "b"}))
 

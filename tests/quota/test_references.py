@@ -7,44 +7,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
-from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
+from tutti.quota.references import (
+    MOST_COHORTS_ABOVE,
+    cohort_problem,
+    flavor_problem,
+    is_own_ancestor,
+    misplaced_cohorts,
+    queue_problem,
+)
 
 NAMES = st.sampled_from("abcdef")
 
 
+def ring_problem(*spelled):
+    text = " -> ".join(spelled)
+    return QuotaProblem("CohortRing", f"cohorts are their own ancestors: {text}; clear parentName of one of them")
+
+
 @pytest.mark.parametrize(
-    ("parents", "caught"),
+    ("parents", "misplaced"),
     [
         ({}, {}),
         ({"a": "", "b": "a"}, {}),
         ({"a": "unknown"}, {}),
-        ({"a": "a"}, {"a": ("a",)}),
-        ({"b": "a", "a": "b"}, {"a": ("a", "b"), "b": ("a", "b")}),
-        ({"c": "b", "b": "a", "a": "b"}, {"a": ("a", "b"), "b": ("a", "b"), "c": ("a", "b")}),
-        ({"x": "x", "a": "b", "b": ""}, {"x": ("x",)}),
+        ({"a": "a"}, {"a": "aa"}),
+        ({"b": "a", "a": "b"}, {"a": "aba", "b": "aba"}),
+        ({"c": "b", "b": "a", "a": "b"}, {"a": "aba", "b": "aba", "c": "aba"}),
+        ({"x": "x", "a": "b", "b": ""}, {"x": "xx"}),
     ],
 )
-def test_rings_and_what_hangs_below_them_are_found(parents, caught):
-    assert rings(parents) == caught
+def test_rings_and_what_hangs_below_them_are_found(parents, misplaced):
+    assert misplaced_cohorts(parents) == {name: ring_problem(*ring) for name, ring in misplaced.items()}
 
 
 @given(st.dictionaries(NAMES, st.one_of(st.just(""), NAMES), max_size=6))
-def test_what_is_not_caught_comes_to_an_end_and_what_is_never_does(parents):
-    caught = rings(parents)
+def test_what_is_misplaced_comes_to_no_end_and_all_else_does(parents):
+    misplaced = misplaced_cohorts(parents)
     for name in parents:
         at, steps = name, 0
         while at and steps <= len(parents):
             at, steps = parents.get(at, ""), steps + 1
-        assert (name in caught) == bool(at)
-    for ring in caught.values():
-        assert ring[0] == min(ring)
-        assert all(parents[one] == after for one, after in zip(ring, (*ring[1:], ring[0]), strict=True))
+        assert (name in misplaced) == bool(at)
+        above, at = set(), parents[name]
+        while at and at not in above:
+            above.add(at)
+            at = parents.get(at, "")
+        assert is_own_ancestor(name, parents) == (name in above)
 
 
-def test_a_ring_is_spelled_out_and_says_how_to_break_it():
-    problem = ring_problem(("a", "b"))
+def chain(length, end=""):
+    return {f"c{number}": f"c{number + 1}" if number + 1 < length else end for number in range(length)}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_cohort_may_have_a_hundred_above_it_and_no_more(turned):
+    parents = chain(3000)
+    given_in_turn = dict(reversed(parents.items())) if turned else parents
+    misplaced = misplaced_cohorts(given_in_turn)
+    assert {name for name in parents if name not in misplaced} == {f"c{number}" for number in range(2899, 3000)}
+    assert {one.reason for one in misplaced.values()} == {"CohortTooDeep"}
+    assert misplaced_cohorts(chain(MOST_COHORTS_ABOVE + 1, end="not there")).keys() == {"c0"}
+
+
+def test_a_long_ring_is_not_spelled_out_in_full():
+    problem = misplaced_cohorts(chain(3000, end="c0"))["c7"]
     assert problem.reason == "CohortRing"
-    assert "a -> b -> a; clear parentName of one of them" in problem.message
+    assert "c0 -> c1 -> c2 -> c3 -> c4 -> c5 -> c6 -> c7 -> c8 -> c9 -> (2990 more) -> c0" in problem.message
 
 
 def test_a_queue_names_its_missing_flavors_once():
@@ -72,9 +100,9 @@ def test_a_cohort_above_that_cannot_be_read_is_told():
 
 
 def test_a_queue_in_a_ring_has_the_ring_as_its_problem():
-    caught = rings({"a": "b", "b": "a"})
-    assert queue_problem(Queue("q", cohort="a"), (), caught) == ring_problem(("a", "b"))
-    assert queue_problem(Queue("q", cohort="c"), (), caught) is None
+    misplaced = misplaced_cohorts({"a": "b", "b": "a"})
+    assert queue_problem(Queue("q", cohort="a"), (), misplaced) == ring_problem("a", "b", "a")
+    assert queue_problem(Queue("q", cohort="c"), (), misplaced) is None
 
 
 def test_a_flavor_names_its_missing_topology():

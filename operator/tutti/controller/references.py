@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from tutti.api.conditions import legible_conditions
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
-from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, ring_problem, rings
+from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, misplaced_cohorts, queue_problem
 
 Raw: TypeAlias = Mapping[str, Any]
 KindKey: TypeAlias = tuple[str, str, str]
@@ -269,7 +269,8 @@ class _World:
     """What verdicts depend on, worked out once for all of them."""
 
     specs: References
-    caught: Mapping[str, tuple[str, ...]]
+    parents: Mapping[str, str]
+    misplaced: Mapping[str, QuotaProblem]
     flavors: frozenset[str]
     topologies: frozenset[str]
 
@@ -284,10 +285,11 @@ def active_conditions(specs: References) -> Iterator[tuple[KindKey, ActiveCondit
     Of AdmissionChecks these are the ones that the operator answers itself.
     An object that cannot be read counts as absent for those that refer to it, as it does for the engine.
     """
-    broken = specs.broken
+    broken, parents = specs.broken, parents_of_cohorts(specs)
     world = _World(
         specs,
-        caught=caught_cohorts(specs),
+        parents=parents,
+        misplaced=misplaced_cohorts(parents),
         flavors=frozenset(name for name in specs.flavors if ("ResourceFlavor", "", name) not in broken),
         topologies=frozenset(name for name in specs.topologies if ("Topology", "", name) not in broken),
     )
@@ -323,9 +325,9 @@ def active_condition(key: KindKey, specs: References) -> ActiveCondition | None:
     return dict(active_conditions(specs)).get(key)
 
 
-def caught_cohorts(specs: References) -> dict[str, tuple[str, ...]]:
-    """Return each cohort that is in a ring of cohorts, or below one, with that ring."""
-    return rings({cohort.name: cohort.parent for cohort in specs.cohorts.values()})
+def parents_of_cohorts(specs: References) -> dict[str, str]:
+    """Return the parent of each cohort, "" for none."""
+    return {cohort.name: cohort.parent for cohort in specs.cohorts.values()}
 
 
 def _judge_flavor(flavor: FlavorReferences, world: _World) -> ActiveCondition:
@@ -336,10 +338,9 @@ def _judge_flavor(flavor: FlavorReferences, world: _World) -> ActiveCondition:
 
 def _judge_cohort(cohort: CohortReferences, world: _World) -> ActiveCondition:
     """A parent without an object is no problem: it is a root without quota of its own."""
-    if cohort.name in world.caught:
-        return _unless(ring_problem(world.caught[cohort.name]), _READY)
     shared = Queue(cohort.name, groups=(FlavorGroup((), cohort.flavors),))
-    problem = queue_problem(shared, world.flavors, {}, unreadable=world.unreadable("ResourceFlavor"))
+    problem = world.misplaced.get(cohort.name)
+    problem = problem or queue_problem(shared, world.flavors, {}, unreadable=world.unreadable("ResourceFlavor"))
     return _unless(problem or _spread(cohort.flavors, world), _READY)
 
 
@@ -349,10 +350,9 @@ def _judge_cluster_queue(queue: ClusterQueueReferences, world: _World) -> Active
     if queue.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     admitting = Queue(queue.name, cohort=queue.cohort, groups=(FlavorGroup((), queue.flavors),))
-    problem = queue_problem(admitting, world.flavors, world.caught, unreadable=world.unreadable("ResourceFlavor"))
+    problem = queue_problem(admitting, world.flavors, world.misplaced, unreadable=world.unreadable("ResourceFlavor"))
     problem = problem or _spread(queue.flavors, world) or _checked(queue.checks, world)
-    parents = {cohort.name: cohort.parent for cohort in world.specs.cohorts.values()}
-    problem = problem or cohort_problem(queue.cohort, parents, unreadable=world.unreadable("Cohort"))
+    problem = problem or cohort_problem(queue.cohort, world.parents, unreadable=world.unreadable("Cohort"))
     return _unless(problem, _READY_TO_ADMIT)
 
 

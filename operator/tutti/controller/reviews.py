@@ -26,9 +26,10 @@ from tutti.api.kinds import (
 )
 from tutti.api.problems import FieldProblem
 from tutti.api.quantity import Percentage
-from tutti.controller.references import KindKey, Raw, References, active_condition, caught_cohorts, text_at
+from tutti.controller.references import KindKey, Raw, References, active_condition, parents_of_cohorts, text_at
 from tutti.engine.reading.quota_windows import read_windows
-from tutti.quota.references import ring_problem
+from tutti.quota.flavors import QuotaProblem
+from tutti.quota.references import is_own_ancestor, misplaced_cohorts
 
 # Reasons that say what an administrator has chosen, not what he may have overlooked.
 _INTENDED = ("Stopped", "Terminating")
@@ -78,9 +79,9 @@ def review(kind: str, raw: Raw, old: Raw | None, specs: References, *, classes: 
     name = text_at(raw, "metadata", "name")
     written = specs.with_object(kind, raw)
     if kind == "Cohort":
-        ring = caught_cohorts(written).get(name, ())
-        if name in ring:
-            return Review(problems=[FieldProblem("spec.parentName", ring_problem(ring).message)])
+        problem = _misplaced(name, parents_of_cohorts(written))
+        if problem is not None:
+            return Review(problems=[FieldProblem("spec.parentName", problem.message)])
     warnings = [_missing(one, specs) for one in references_of(found) if not _is_there(one.of, specs, classes)]
     warnings = warnings or list(_unusable((kind, text_at(raw, "metadata", "namespace"), name), written))
     if isinstance(found, ClusterQueue | Cohort):
@@ -88,6 +89,14 @@ def review(kind: str, raw: Raw, old: Raw | None, specs: References, *, classes: 
     if old is not None and isinstance(found, ClusterQueue):
         warnings += list(shrunk(found, old))
     return Review(warnings=warnings)
+
+
+def _misplaced(cohort: str, parents: Mapping[str, str]) -> QuotaProblem | None:
+    """Return what is wrong with the place of a cohort by its own parentName: who is below a ring cannot mend that."""
+    problem = misplaced_cohorts(parents).get(cohort)
+    if problem is not None and problem.reason == "CohortRing" and not is_own_ancestor(cohort, parents):
+        return None
+    return problem
 
 
 def references_of(found: Object) -> Iterator[NameReference]:

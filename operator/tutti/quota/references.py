@@ -6,8 +6,9 @@ goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from tutti.quota.flavors import Queue, QuotaProblem
 
@@ -15,39 +16,73 @@ NOTHING_WRONG: Mapping[str, str] = MappingProxyType({})
 """Where everything that exists can be read."""
 
 
-def rings(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Find the cohorts that are in a ring, or below one.
+MOST_COHORTS_ABOVE: Final = 100
+"""How many cohorts may stand above one: quota is looked up through all of them for each pod."""
+_RING_SPELLED: Final = 10
+
+_TOO_DEEP: Final = QuotaProblem(
+    "CohortTooDeep",
+    f"there are more than {MOST_COHORTS_ABOVE} cohorts above it; shorten the chain of parentName that it hangs on",
+)
+
+
+def misplaced_cohorts(parents: Mapping[str, str]) -> dict[str, QuotaProblem]:
+    """Find the cohorts that are in a ring or below one, and those that stand too deep.
 
     Args:
         parents: Cohort -> its parent cohort, "" for none.
 
     Returns:
-        Cohort -> the ring it is caught in, starting from its least name, so that all members tell it alike.
+        Cohort -> what is wrong with its place. All of a ring are told the same, from its least name on.
     """
-    caught: dict[str, tuple[str, ...]] = {}
+    wrong: dict[str, QuotaProblem] = {}
+    above: dict[str, int] = {}  # of those that are well placed, how many cohorts stand above
     for start in parents:
-        path: list[str] = []
+        path: dict[str, None] = {}
         at = start
-        while at and at not in path and at not in caught:
-            path.append(at)
+        while at and at not in path and at not in wrong and at not in above:
+            path[at] = None
             at = parents.get(at, "")
-        if not at:
-            continue
-        ring = caught[at] if at in caught else _from_least(path[path.index(at) :])
-        caught.update(dict.fromkeys(path, ring))
-    return caught
+        if at in path:
+            names = list(path)
+            wrong.update(dict.fromkeys(path, _ring_problem(names[names.index(at) :])))
+        elif at in wrong:
+            wrong.update(dict.fromkeys(path, wrong[at]))
+        else:
+            depth = above.get(at, -1)
+            for name in reversed(path):
+                depth += 1
+                if depth > MOST_COHORTS_ABOVE:
+                    wrong[name] = _TOO_DEEP
+                else:
+                    above[name] = depth
+    return wrong
 
 
-def ring_problem(ring: tuple[str, ...]) -> QuotaProblem:
-    """Describe a ring of cohorts."""
-    spelled = " -> ".join((*ring, ring[0]))
-    return QuotaProblem("CohortRing", f"cohorts are their own ancestors: {spelled}; clear parentName of one of them")
+def is_own_ancestor(cohort: str, parents: Mapping[str, str]) -> bool:
+    """Whether a cohort is in a ring itself, and not only below one."""
+    seen = set[str]()
+    at = parents.get(cohort, "")
+    while at and at != cohort and at not in seen:
+        seen.add(at)
+        at = parents.get(at, "")
+    return at == cohort
+
+
+def _ring_problem(ring: Sequence[str]) -> QuotaProblem:
+    start = ring.index(min(ring))
+    names = [*ring[start:], *ring[:start]]
+    spelled = names[:_RING_SPELLED]
+    if len(names) > _RING_SPELLED:
+        spelled.append(f"({len(names) - _RING_SPELLED} more)")
+    text = " -> ".join((*spelled, names[0]))
+    return QuotaProblem("CohortRing", f"cohorts are their own ancestors: {text}; clear parentName of one of them")
 
 
 def queue_problem(
     queue: Queue,
     flavors: Collection[str],
-    caught: Mapping[str, tuple[str, ...]],
+    misplaced: Mapping[str, QuotaProblem],
     *,
     unreadable: Mapping[str, str] = NOTHING_WRONG,
 ) -> QuotaProblem | None:
@@ -56,7 +91,7 @@ def queue_problem(
     Args:
         queue: The queue.
         flavors: Names of the ResourceFlavors that exist and can be read.
-        caught: What `rings` returned.
+        misplaced: What `misplaced_cohorts` returned.
         unreadable: What is wrong with each ResourceFlavor that exists and cannot be read.
     """
     named = dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors)
@@ -69,9 +104,7 @@ def queue_problem(
             "FlavorNotFound",
             f"ResourceFlavor {', '.join(missing)} does not exist; create it, or take it out of resourceGroups",
         )
-    if queue.cohort in caught:
-        return ring_problem(caught[queue.cohort])
-    return None
+    return misplaced.get(queue.cohort)
 
 
 def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mapping[str, str]) -> QuotaProblem | None:
@@ -80,7 +113,7 @@ def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mappi
     Its limits and quota are not known then, and nothing may be admitted as if it had none.
 
     Args:
-        cohort: Its name; it must not be in a ring.
+        cohort: Its name; it must not be misplaced.
         parents: Cohort -> its parent cohort, "" for none; of those that can be read.
         unreadable: What is wrong with each Cohort that exists and cannot be read.
     """
@@ -132,8 +165,3 @@ def checks_problem(
         text = f"AdmissionCheck {', '.join(idle)} is not active: its controller has yet to set condition Active to True"
         return QuotaProblem("AdmissionCheckInactive", text)
     return None
-
-
-def _from_least(ring: list[str]) -> tuple[str, ...]:
-    start = ring.index(min(ring))
-    return (*ring[start:], *ring[:start])

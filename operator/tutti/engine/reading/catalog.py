@@ -28,7 +28,7 @@ from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
 from tutti.engine.reading.written_queues import provisioning_of, queue_in, weight_of
 from tutti.quota.flavors import Flavor, Queue, QuotaProblem
 from tutti.quota.queue_order import BY_RUN_TIME
-from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
+from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, misplaced_cohorts, queue_problem
 from tutti.quota.tree import FlavorResource, Quota, Usage, cohort_key
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
@@ -112,7 +112,7 @@ class Catalog(WrittenObjects):
         ordered: Whether any of them has an order of its own.
         by_run_time: Whether any of them goes by expected run times, in its order or by flavor.
         by_speed: Whether in any of them members go to the gang that gains most.
-        cohorts: Cohort -> (parent, quotas), without those in rings.
+        cohorts: Cohort -> (parent, quotas), without those in misplaced_cohorts.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
@@ -171,15 +171,15 @@ class Catalog(WrittenObjects):
         temporary |= {key: (cohorts[name], shared[name]) for name, key in turning.items()}
         self.windows.compile(temporary, in_units, now)
         now_on = {name: self.windows.quotas_of(name) for name in temporary}
-        caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
+        misplaced = misplaced_cohorts({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
         self.most_of_cohorts = {name: self.windows.most_of(key, now) for name, key in turning.items()}
         shared |= {name: now_on[key] for name, key in turning.items()}
         self.cohorts = {
-            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in caught
+            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in misplaced
         }
         quotas = [(one, now_on.get(one.metadata.name, usual)) for one, usual in written]
-        self._compile_queues(quotas, caught, now)
+        self._compile_queues(quotas, misplaced, now)
         self._note_rules()
 
     def _compile_flavors(self) -> None:
@@ -197,10 +197,10 @@ class Catalog(WrittenObjects):
     def _compile_queues(
         self,
         written: Iterable[tuple[ClusterQueue, Mapping[FlavorResource, Quota]]],
-        caught: Mapping[str, tuple[str, ...]],
+        misplaced: Mapping[str, QuotaProblem],
         now: float,
     ) -> None:
-        """Work out ClusterQueues with the quotas that they have now; `caught` has the cohorts that are in rings."""
+        """Work out ClusterQueues with the quotas that they have now; `misplaced` has cohorts that cannot be used."""
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
         known = {one.metadata.name: one for one in self.all(AdmissionCheck)}
@@ -209,10 +209,10 @@ class Catalog(WrittenObjects):
             self.looked_at = (ClusterQueue.KIND, "", name)
             queue = queue_in(one, quotas)
             queue = replace(queue, most=self.windows.most_of(name, now), shares_cards=self.shares_cards)
-            problem = self._queue_problem(queue, caught, parents)
+            problem = self._queue_problem(queue, misplaced, parents)
             if one.metadata.deletion_timestamp:
                 problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")
-            cohort = "" if queue.cohort in caught else queue.cohort
+            cohort = "" if queue.cohort in misplaced else queue.cohort
             checks = provisioning_of(queue.checks, known) if queue.checks.on_flavors else queue.checks
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort, checks=checks)
         self.looked_at = None
@@ -229,10 +229,10 @@ class Catalog(WrittenObjects):
         self._has_runtimes = any(queue.minimum_runtime for queue in self.queues.values())
 
     def _queue_problem(
-        self, queue: Queue, caught: Mapping[str, tuple[str, ...]], parents: Mapping[str, str]
+        self, queue: Queue, misplaced: Mapping[str, QuotaProblem], parents: Mapping[str, str]
     ) -> QuotaProblem | None:
-        """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
-        problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
+        """Return the first problem that a queue has with what it refers to, `misplaced` cohorts among that."""
+        problem = queue_problem(queue, self.flavors, misplaced, unreadable=self.all_unreadable(ResourceFlavor))
         problem = problem or self._topology_problem(queue) or self._checks_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
