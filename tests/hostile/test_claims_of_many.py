@@ -11,17 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.world import World
-from tests.placement.storage import HOSTNAME, at, claim, storage_class, volume
-from tutti.api.selectors import NodeSelector
+from tests.placement.scenes import pod
+from tests.placement.storage import HOSTNAME, at, capacity, claim, csi_driver, storage_class, volume
+from tests.placement.volume_scenes import cluster_of, said
+from tutti.api.selectors import LabelSelector, NodeSelector
 from tutti.api.storage import PersistentVolume
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import Disk
 from tutti.cluster.volume_needs import VolumeState
 from tutti.cluster.volumes import UnboundClaim, VolumeNeeds
 from tutti.placement.framework import Mask
 from tutti.placement.plugins import node_affinity
 from tutti.placement.plugins.static_volumes import Ranks, Shelf
 
-PODS, CLAIMS, VOLUMES = 8, 10, 20
+PODS, CLAIMS, VOLUMES, PLACES = 8, 10, 20, 20
 MOST_TRIES = 3
 NUMBERS = st.integers(0, 3)
 SIZES = st.sampled_from(["1Gi", "2Gi"])
@@ -138,6 +141,51 @@ def test_a_volume_that_names_its_node_and_more_is_asked_about_no_other_node(monk
         volumes.append(volume(f"v{i}", where=said))
     one_of_many_claims(*volumes).run()
     assert not columns
+
+
+def test_what_is_left_of_storage_is_looked_through_once_for_claims_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was once for each size: a pod of 100 claims beside 1,000 places of a driver took 3.7 s."""
+    looked_at, matches = Counter[str](), node_affinity.matches_label_selector
+
+    def counted(nodes: NodeColumns, selector: LabelSelector) -> Mask:
+        looked_at["places"] += 1
+        return matches(nodes, selector)
+
+    monkeypatch.setattr(node_affinity, "matches_label_selector", counted)
+    world = World()
+    world.node("n")
+    world.storage.put(storage_class(), csi_driver())
+    for number in range(PLACES):
+        world.storage.put(capacity(f"at-{number}", capacity="10Gi", topology={"matchLabels": {HOSTNAME: "n"}}))
+    names = tuple(f"c{number}" for number in range(CLAIMS))
+    world.storage.put(*(claim(name, size=f"{number + 1}Mi") for number, name in enumerate(names)))
+    world.pod("one", claims=names)
+    world.decide()
+    assert len(world.storage.chosen) == CLAIMS
+    assert 0 < looked_at["places"] <= MOST_TRIES * PLACES
+
+
+def test_disks_that_pods_name_are_compared_only_with_their_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was with each: 300 pods that name 50 disks took 79 ms each."""
+    compared, conflicts = Counter[str](), Disk.conflicts
+
+    def counted(self: Disk, other: Disk) -> bool:
+        compared["times"] += 1
+        return conflicts(self, other)
+
+    monkeypatch.setattr(Disk, "conflicts", counted)
+    cluster = cluster_of(zones="a" * (PODS + 1))
+    for number in range(PODS):
+        cluster.put_pod(pod(f"p{number}", node=f"n{number}", volumes=disks(f"d{number}")), keep=False)
+    cluster.put_pod(pod("other", node=f"n{PODS}", volumes=disks("d")), keep=False)
+    compared.clear()
+    assert said(cluster, volumes=disks("d")).rows.tolist() == list(range(PODS))
+    assert compared["times"] <= 2 * CLAIMS
+
+
+def disks(name: str) -> list[dict[str, Any]]:
+    """Volumes of a pod that names disks itself."""
+    return [{"name": f"v{i}", "gcePersistentDisk": {"pdName": f"{name}-{i}"}} for i in range(CLAIMS)]
 
 
 @given(st.lists(CHANGES, max_size=20), st.booleans())

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tutti.api.owners import SERVICE, Owner
 from tutti.api.selectors import LabelSelector
+from tutti.cluster.codes_by_disk import CodesByDisk
 from tutti.cluster.codes_by_label import CodesByLabel
 from tutti.cluster.services_by_label import ServicesByLabel
 from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, Anchor, OwnTerm, PodQuery, PodSignature, selector_keys
@@ -149,7 +150,7 @@ class LabelIndex:
         by_label: Which codes have a value of a label.
         with_terms: The codes whose pods have affinity or anti-affinity terms of their own.
         with_ports: Those whose pods take ports of their node.
-        with_disks: Those whose pods name disks of their own.
+        by_disk: Which codes are of pods that name a disk.
     """
 
     def __init__(self) -> None:
@@ -162,7 +163,7 @@ class LabelIndex:
         self.with_terms: dict[int, PodSignature] = {}
         self._by_anchor: dict[Anchor, dict[int, PodSignature]] = {}  # of those with terms
         self.with_ports: dict[int, PodSignature] = {}
-        self.with_disks: dict[int, PodSignature] = {}
+        self.by_disk = CodesByDisk()
         self._answers: dict[PodQuery, _Answer] = {}
         self._slot_of: dict[int, int] = {}
         self._free_slots: list[int] = []
@@ -356,7 +357,7 @@ class LabelIndex:
         if pod_signature.inter_pod.ports:
             self.with_ports[code] = pod_signature
         if pod_signature.inter_pod.disks:
-            self.with_disks[code] = pod_signature
+            self.by_disk.add(code, pod_signature.inter_pod.disks)
         return code
 
     def _died(self, code: int, pod_signature: PodSignature, leaving: bool) -> None:
@@ -374,7 +375,8 @@ class LabelIndex:
             if not here:
                 del self._by_anchor[anchor]
         self.with_ports.pop(code, None)
-        self.with_disks.pop(code, None)
+        if pod_signature.inter_pod.disks:
+            self.by_disk.remove(code, pod_signature.inter_pod.disks)
 
     def _ask_anew(self, code: int) -> None:
         """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""

@@ -162,7 +162,7 @@ class SharedClaimSearch:
 
     def _made(self, claim: OpenClaim) -> Iterator[ClaimOption]:
         """Yield the places where a volume could be made for a claim."""
-        able = makeable(claim.wanted, self.nodes) & self.nodes.present
+        able = makeable(claim.wanted, self.nodes, self.asks[claim.users[0]].pod_class) & self.nodes.present
         if claim.topology is None:
             codes, places = np.zeros(len(self.nodes), dtype=np.int64), [0] if able.any() else []
         else:

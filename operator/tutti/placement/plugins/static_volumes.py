@@ -35,8 +35,7 @@ class StaticVolumes:
         kinds = [_kind(one) for one in wanted]
         last = {kind: i for i, kind in enumerate(kinds)}
         shelved = {kind: list(nodes.volumes.free_volumes(wanted[i])) if kind else [] for kind, i in last.items()}
-        volumes = {volume.metadata.name: volume for several in shelved.values() for volume in several}
-        order = sorted(volumes.values(), key=lambda volume: (volume.size, volume.metadata.name))
+        order = _in_order(list(shelved.values()))
         self._names = [volume.metadata.name for volume in order]
         self._rank_of = {name: rank for rank, name in enumerate(self._names)}
         self._where = Whereabouts(nodes, order)
@@ -119,6 +118,14 @@ class StaticVolumes:
             cleared[number] = i
             picks.append(found.min(axis=1))
         return picks
+
+
+def _in_order(shelved: Sequence[list[PersistentVolume]]) -> list[PersistentVolume]:
+    """Return all volumes once, in the order in which each shelf has its own."""
+    if len(shelved) == 1:
+        return shelved[0]
+    volumes = {volume.metadata.name: volume for several in shelved for volume in several}
+    return sorted(volumes.values(), key=lambda volume: (volume.size, volume.metadata.name))
 
 
 def _kind(one: UnboundClaim) -> bytes:

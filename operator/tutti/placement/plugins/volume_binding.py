@@ -13,6 +13,7 @@ Should the volume turn out to be out of reach of some then, the gang is placed a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -109,7 +110,7 @@ class BindingState:
             pod_class.keep(
                 ("volumes made", one.storage_class, one.size, one.promised),
                 (*stamp, nodes.volumes.book.version),
-                partial(_makeable, one, nodes),
+                partial(_makeable, one, nodes, pod_class),
             )
             for one in self._wanted
         ]
@@ -220,14 +221,14 @@ def _bound_elsewhere(pod_class: PodClass, nodes: NodeColumns) -> list[Rejection]
     return out
 
 
-def makeable(wanted: UnboundClaim, nodes: NodeColumns) -> Mask:
+def makeable(wanted: UnboundClaim, nodes: NodeColumns, pod_class: PodClass) -> Mask:
     """Return bool[rows]: for which nodes a volume can be made."""
-    mask: Mask = _makeable(wanted, nodes) == _CAN_BE_MADE
+    mask: Mask = _makeable(wanted, nodes, pod_class) == _CAN_BE_MADE
     return mask
 
 
-def _makeable(wanted: UnboundClaim, nodes: NodeColumns) -> NDArray[np.int8]:
-    """Return int8[rows]: whether a volume can be made for a node."""
+def _makeable(wanted: UnboundClaim, nodes: NodeColumns, pod_class: PodClass) -> NDArray[np.int8]:
+    """Return int8[rows]: whether a volume can be made for a node, for a claim of a class of pods."""
     book = nodes.volumes.book
     out = np.full(len(nodes), _CANNOT, dtype=np.int8)
     found = book.classes.get(wanted.storage_class)
@@ -235,12 +236,36 @@ def _makeable(wanted: UnboundClaim, nodes: NodeColumns) -> NDArray[np.int8]:
         allowed = _in_topology(found, nodes)
         out[allowed] = _CAN_BE_MADE
         if wanted.size and book.tracks_capacity(found.provisioner):
-            space = np.zeros(len(nodes), dtype=np.bool_)
-            for capacity in book.capacities(wanted.storage_class):
-                if capacity.largest >= wanted.size:
-                    space |= _has_access(capacity, nodes)
-            out[allowed & ~space] = _NO_SPACE
+            key, stamp = ("space", wanted.storage_class), (nodes.version, len(nodes), book.version)
+            space = pod_class.keep(key, stamp, lambda: _space(wanted.storage_class, nodes))
+            out[allowed & ~space.takes(wanted.size)] = _NO_SPACE
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """The largest volume of a storage class that can be made for each node.
+
+    Attributes:
+        sizes: All that there are, ascending.
+        most: int64[rows]: how many of them are no larger than that of the node; 0 where none can be made.
+    """
+
+    sizes: Sequence[int]
+    most: NDArray[np.int64]
+
+    def takes(self, size: int) -> Mask:
+        """Return bool[rows]: for which nodes there is space for a volume of a size."""
+        mask: Mask = self.most > bisect_left(self.sizes, size)
+        return mask
+
+
+def _space(storage_class: str, nodes: NodeColumns) -> _Space:
+    places = sorted(nodes.volumes.book.capacities(storage_class), key=lambda one: one.largest)
+    most = np.zeros(len(nodes), dtype=np.int64)
+    for i, one in enumerate(places):
+        most[_has_access(one, nodes)] = i + 1
+    return _Space([one.largest for one in places], most)
 
 
 def _in_topology(storage_class: StorageClass, nodes: NodeColumns) -> Mask:

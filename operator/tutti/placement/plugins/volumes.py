@@ -8,7 +8,7 @@ zone or region label is taken to be in all of them: the cluster has one zone the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.codes_by_disk import DiskName, by_name
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.signatures import Disk, PodSignature
+from tutti.cluster.signatures import Disk
 from tutti.cluster.storage import UNLIMITED
 from tutti.cluster.volume_needs import BETA_ZONES, ZONE_LABELS
 from tutti.placement.framework import FixedRejections, FlavorConstraints, Mask, Rejection
@@ -85,21 +86,20 @@ class VolumeRestrictions:
             return None
         index = nodes.label_index
         conflicting = np.zeros(index.codes, dtype=np.bool_)
-        for code, pod_signature in index.with_disks.items() if disks else ():
-            conflicting[code] = _conflict(disks, pod_signature)
+        conflicting[index.by_disk.in_conflict(disks)] = True
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[index.where(conflicting)[0]] = True
         if disks and nodes.nominated is not None:
-            taken |= nodes.nominated.count(len(nodes), partial(_conflict, disks)) > 0
+            taken |= nodes.nominated.count(len(nodes), partial(_conflict, by_name(disks))) > 0
         occupied = None
         if once:
             occupied = any(nodes.volumes.users.is_occupied(_key(claim)) for claim in once)
         return RestrictionState(taken, conflicting, occupied, any(one.conflicts(one) for one in disks))
 
 
-def _conflict(wanted: Sequence[Disk], other: PodSignature | PodClass) -> bool:
+def _conflict(wanted: Mapping[DiskName, Sequence[Disk]], other: PodClass) -> bool:
     """Whether pods that name some disks cannot be where another is."""
-    return any(disk.conflicts(one) for disk in other.inter_pod.disks for one in wanted)
+    return any(disk.conflicts(one) for disk in other.inter_pod.disks for one in wanted.get((disk.kind, disk.name), ()))
 
 
 def _key(claim: str) -> tuple[str, str]:
