@@ -14,8 +14,9 @@ when it does not borrow (those above the preemptor may) or all below it are out.
 a queue, a later cohort before an earlier one, and the queue whose first candidate comes first in the order of victims
 before the other.
 
-Ours: whoever was admitted out of turn (`engine/backfill/overdue_heads.py`) is not taken out by shares;
-it would come and go.
+Ours: those evicted already are offered before all others, so that nobody leaves in their place; Kueue offers them
+first of their queue. And whoever was admitted out of turn (`engine/backfill/overdue_heads.py`) is not taken out by
+shares; it would come and go.
 """
 
 from __future__ import annotations
@@ -183,6 +184,11 @@ class _Run:
 
     def first(self, candidates: list[AdmittedWorkload], strategy: FairSharingStrategy) -> bool:
         """Take candidates until the demand fits, by the first strategy; returns whether it does."""
+        leaving = [holder for holder in candidates if holder.evicted]
+        staying = [holder for holder in candidates if not holder.evicted]
+        return any(self._first_of(some, strategy) for some in (leaving, staying) if some)
+
+    def _first_of(self, candidates: list[AdmittedWorkload], strategy: FairSharingStrategy) -> bool:
         preemptor = self.snapshot.queue(self.demand.queue)
         entitled = not preemptor.borrows_any(self.demand.contested)
         contest = TargetQueueOrdering(self.snapshot, self.demand.queue, candidates)

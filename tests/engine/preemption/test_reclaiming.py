@@ -403,3 +403,21 @@ def test_for_pods_placed_by_topology_those_leave_too_who_use_no_quota_that_is_co
 
     assert sorted(evicted(world)) == ["cores", "devices"]
     assert world.where() == {"high": "n"}
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_nobody_is_taken_out_in_place_of_who_leaves_already(fair):
+    world = cohort_of(("a", 4), ("b", 2), ("d", 2), gpus=8, fair=fair)
+    for number in range(5):
+        world.pod(f"b-{number}", queue="b")
+    world.gang("d", 3, queue="d")
+    later(world)
+    world.hold_evictions = True
+    spec = world.objects["ClusterQueue", "", "d"]["spec"]
+    world.object("ClusterQueue", "d", {**spec, "stopPolicy": "HoldAndDrain"})
+    world.run()
+    assert sorted(evicted(world)) == ["d-0", "d-1", "d-2"]
+    world.gang("a", 2, queue="a")
+    world.run()
+    assert world.reason("PodGroup", "a") == "WaitingForVictims"
+    assert len(evicted(world)) == 3
