@@ -421,3 +421,17 @@ def test_nobody_is_taken_out_in_place_of_who_leaves_already(fair):
     world.run()
     assert world.reason("PodGroup", "a") == "WaitingForVictims"
     assert len(evicted(world)) == 3
+
+
+def test_what_a_victim_leaves_beyond_what_it_left_for_is_counted_on_in_the_same_turn():
+    world = cohort_of(("a", 1), ("b", 1), ("c", 5), ("d", 0), gpus=7, fair=True)
+    for number in range(4):
+        world.pod(f"b-{number}", queue="b")
+    later(world)
+    world.gang("d", 3, queue="d")
+    later(world)
+    world.hold_evictions = True
+    world.pod("a", queue="a")
+    world.pod("c", queue="c")
+    world.run()
+    assert sorted(evicted(world)) == ["d-0", "d-1", "d-2"]

@@ -432,6 +432,7 @@ def _have_leave(
     preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
     text = f"it makes room for {preemptor}: {_BY[reason].format(queue=queue.name)}"
     evict(state, other, EvictionReason.PREEMPTED, text, preempted=reason.value, for_queue=queue.name)
+    quota_usage.describe_holder(state, other)  # who comes next in this turn counts on what it leaves besides
 
 
 def _of_members(state: PreemptionState, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
