@@ -153,7 +153,7 @@ def _runs(values: list[float | None]) -> list[tuple[int, int]]:
 
 
 def _round_up(value: float) -> float:
-    power = 10 ** math.floor(math.log10(value))
+    power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.999)
 
 

@@ -82,7 +82,7 @@ def _type(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
         return f"map of {_type(resolved(values, definitions), definitions)}" if isinstance(values, dict) else "object"
     if kind == "string" and node.get("format") == "date-time":
         return "time"
-    return kind + _range(node)
+    return f"{kind}{_range(node)}"
 
 
 def _range(node: Mapping[str, Any]) -> str:

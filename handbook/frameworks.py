@@ -87,7 +87,7 @@ def described(page: str) -> list[FrameworkKind]:
 def told(manifest: str, kinds: KindTable) -> str:
     """What starts together of the objects in a manifest, in lines."""
     documents = [one for one in yaml.safe_load_all(manifest) if isinstance(one, dict)]
-    lines = []
+    lines: list[str] = []
     for one in documents:
         kind = kinds.get(_group(one), str(one.get("kind")))
         if kind is not None:

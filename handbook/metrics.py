@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
@@ -82,14 +83,14 @@ def measures() -> list[Measure]:
     engine = Engine(TuttiConfiguration())
     gauges = StateGauges(engine, ObjectCache(), registry, leads=lambda: False, failed=lambda _: None, local_queues=True)
     # The library declares labels, and lists what is registered, in private only.
-    declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
-    found = [(family, family) for family in gauges.describe()]
+    declared: list[Any] = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
+    found: list[tuple[Metric, Any]] = [(family, family) for family in gauges.describe()]
     for one in declared:
         found += [(family, one if isinstance(one, MetricWrapperBase) else family) for family in one.describe()]
     return sorted((_measure(*one) for one in found), key=lambda one: one.name)
 
 
-def _measure(family: Metric, labelled: object) -> Measure:
+def _measure(family: Metric, labelled: Any) -> Measure:
     name = f"{family.name}_total" if family.type == "counter" else family.name
     return Measure(name, family.type, tuple(labelled._labelnames), family.documentation)  # noqa: SLF001
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -36,7 +36,7 @@ def chart_yaml(release: Release | None = None) -> str:
     What has changed is told by what is published alone, because it follows from the changelog.
     """
     found = version()
-    made = {
+    made: dict[str, Any] = {
         "apiVersion": "v2",
         "name": "tutti",
         "version": found,
@@ -58,7 +58,7 @@ def chart_yaml(release: Release | None = None) -> str:
     }
     if release is not None:
         made |= {"home": release.home, "sources": [release.home]}
-        made["annotations"] |= {"artifacthub.io/changes": _text(_changes())}
+        made["annotations"]["artifacthub.io/changes"] = _text(_changes())
     return _NOTE + yaml.safe_dump(made, sort_keys=False, width=10_000, allow_unicode=True)
 
 
