@@ -46,9 +46,9 @@ def classed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often pods that wait were classed again, by namespace."""
     counts, again = Counter[str](), Classifier._again
 
-    def counted(self: Classifier, record: PodRecord) -> bool:
+    def counted(self: Classifier, record: PodRecord, *rest: Any) -> bool:
         counts[record.namespace] += 1
-        return again(self, record)
+        return again(self, record, *rest)
 
     monkeypatch.setattr(Classifier, "_again", counted)
     return counts
