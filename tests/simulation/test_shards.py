@@ -258,7 +258,7 @@ def test_a_standby_that_does_not_look_whose_all_is_shows(monkeypatch: pytest.Mon
         return True
 
     monkeypatch.setattr(Sharding, "still_has", still_has)
-    assert play(MOVING, 41, heal_at=20.0, prepare=Killer(2, "before", hands_over).prepare).violations
+    assert play(MOVING, 45, heal_at=20.0, prepare=Killer(2, "before", hands_over).prepare).violations
 
 
 @pytest.mark.parametrize("steps", [SLOW_BINDS, LATE_NEWS], ids=["slow binds", "late news"])
