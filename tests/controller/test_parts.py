@@ -182,3 +182,22 @@ async def test_a_kind_that_is_discovered_late_is_looked_after_once_it_is(cluster
         await cluster.client.request("DELETE", "/_tutti/faults")
         await until(lambda: held(cluster, TOPOLOGIES, "racks"))
         assert await running.stop() == 0
+
+
+async def test_an_operator_begins_though_a_definition_is_being_deleted_that_its_own_objects_hold(
+    cluster, kubeconfig, tmp_path
+):
+    """Nobody but the operator lets them go: were the kind missing to it, both would wait for one another."""
+    await cluster.create(
+        TOPOLOGIES, obj("Topology", "racks", {"levels": [{"nodeLabel": "zone"}]}, finalizers=[FINALIZER])
+    )
+    await cluster.delete(CRDS, TOPOLOGIES.label)
+    assert (await cluster.get(CRDS, TOPOLOGIES.label))["metadata"]["deletionTimestamp"]
+    async with operator(kubeconfig, tmp_path) as running:
+        await running.says("deciding")
+        await until(lambda: is_gone(cluster, CRDS, TOPOLOGIES.label))
+        assert await running.stop() == 0
+
+
+async def is_gone(cluster, resource, name):
+    return await cluster.get(resource, name) is None

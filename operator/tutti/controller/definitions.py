@@ -38,7 +38,9 @@ class Definitions:
         self._client = client
         self._informer = Informer(client, CRDS, view=Definition, deliver=self._take)
         self._begun = count()
-        self._served: dict[str, int] = {}  # name -> a number of its own for each time at which it came to be served
+        self._missing = set(_PLURALS)
+        # Of those that are not being deleted: name -> a number of its own for each time at which it came to be served.
+        self._served: dict[str, int] = {}
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -46,22 +48,27 @@ class Definitions:
         await self._informer.run()
 
     def _take(self, changes: Sequence[Change[Definition]]) -> None:
-        before = dict(self._served)
+        before = dict(self._served), set(self._missing)
         for change in changes:
             name = change.key.name
             if name not in _PLURALS:
                 continue
-            if isinstance(change, Deletion) or change.obj.is_leaving or not change.obj.serves(VERSION):
+            serves = not isinstance(change, Deletion) and change.obj.serves(VERSION)
+            if serves:
+                self._missing.discard(name)
+            else:
+                self._missing.add(name)
+            if not serves or change.obj.is_leaving:
                 self._served.pop(name, None)
             elif name not in self._served:
                 self._served[name] = next(self._begun)
-        if self._served != before:
+        if (self._served, self._missing) != before:
             self._changed.set()
             self._changed = asyncio.Event()
 
     def missing(self) -> list[str]:
-        """Return the names of those that are not served."""
-        return sorted(_PLURALS.keys() - self._served.keys())
+        """Return the names of those that are not served; one that is being deleted is, for as long as it is held."""
+        return sorted(self._missing)
 
     async def installed(self, health: Health) -> None:
         """Return once the server serves all our kinds; until then the check `crds` and the log say which are missing.
