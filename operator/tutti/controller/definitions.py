@@ -53,12 +53,12 @@ class Definitions:
             name = change.key.name
             if name not in _PLURALS:
                 continue
-            serves = not isinstance(change, Deletion) and change.obj.serves(VERSION)
-            if serves:
-                self._missing.discard(name)
-            else:
+            found = None if isinstance(change, Deletion) or not change.obj.serves(VERSION) else change.obj
+            if found is None:
                 self._missing.add(name)
-            if not serves or change.obj.is_leaving:
+            else:
+                self._missing.discard(name)
+            if found is None or found.is_leaving:
                 self._served.pop(name, None)
             elif name not in self._served:
                 self._served[name] = next(self._begun)
