@@ -97,20 +97,18 @@ class Definitions:
         """
         known = await self._offered()
         while True:
-            made = asyncio.Event()
-
-            async def look(known: Mapping[str, int], made: asyncio.Event) -> None:
-                """Say that something was made since, once that is offered too."""
-                while self._served.items() <= known.items():
-                    await self._changed.wait()
-                await self._offered()
-                made.set()
-
-            await until_stopped(made, work(), look(known, made))
-            if not made.is_set():
+            look = asyncio.create_task(self._offered_since(known))
+            await until_stopped(asyncio.Event(), work(), look)
+            if look.cancelled():
                 return
-            known = await self._offered()
+            known = look.result()
             log.info("kinds_made_anew")
+
+    async def _offered_since(self, known: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what is served once something is that was not known, and the server offers all of it."""
+        while self._served.items() <= known.items():
+            await self._changed.wait()
+        return await self._offered()
 
     async def _offered(self) -> Mapping[str, int]:
         """Return what is served as soon as the server offers all of that."""

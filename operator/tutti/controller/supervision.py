@@ -167,7 +167,7 @@ async def _wait(part: Restartable, error: Exception, seconds: float, *, health: 
     await asyncio.sleep(seconds)
 
 
-async def until_stopped(stop: asyncio.Event, *works: Awaitable[None]) -> None:
+async def until_stopped(stop: asyncio.Event, *works: Awaitable[object]) -> None:
     """Have all of these work until `stop` is set, or one of them raises; return when all have ended."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
