@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from tutti.api.core import Node, Pod
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.shards import DEFAULT_SHARD, SHARD_ANNOTATION
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.engine.records.pod_admission import ADMISSION_ANNOTATION, admission_in_status
@@ -52,17 +53,15 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, Any] = {}
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    cohort_name: Any = ""
-    parent_name: Any = ""
-    cluster_queue: Any = ""
-
-
 class _Head(msgspec.Struct, frozen=True):
     """As much of an object of any kind as says whose it is."""
 
     metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
+    spec: Any = None
+
+    def named(self, field: str) -> str:
+        """Return what a field of the spec names; "" where it names nothing."""
+        return FieldReader(self.spec).text(field)
 
 
 class _Admission(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,19 +82,15 @@ async def read_ownership(client: Client, ownership: Ownership) -> None:
     """
     async for one in _each(client, OUR_RESOURCES["LocalQueue"]):
         meta = one.metadata
-        ownership.put_local_queue(meta.namespace, meta.name, meta.creation_timestamp, _text(one.spec.cluster_queue))
+        ownership.put_local_queue(meta.namespace, meta.name, meta.creation_timestamp, one.named("clusterQueue"))
     async for one in _each(client, _RESOURCES[COHORT]):
-        ownership.put_cohort(one.metadata.name, _text(one.spec.parent_name), one.metadata.annotations)
+        ownership.put_cohort(one.metadata.name, one.named("parentName"), one.metadata.annotations)
     async for one in _each(client, _RESOURCES[CLUSTER_QUEUE]):
-        ownership.put_cluster_queue(one.metadata.name, _text(one.spec.cohort_name), one.metadata.annotations)
+        ownership.put_cluster_queue(one.metadata.name, one.named("cohortName"), one.metadata.annotations)
     async for one in _each(client, NAMESPACES):
         ownership.put_namespace(one.metadata.name, one.metadata.annotations)
     async for one in _each(client, NODES):
         ownership.put_node(one.metadata.name, one.metadata.labels, one.metadata.annotations)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 async def _each(client: Client, resource: APIResource) -> AsyncIterator[_Head]:

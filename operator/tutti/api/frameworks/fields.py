@@ -127,6 +127,11 @@ class FieldReader:
             else:
                 self.note([path, name], "must be a mapping", part)
 
+    def mapping(self, path: str) -> Mapping[str, Any]:
+        """Return a mapping as it stands there, of which nothing is looked at; an empty one where none is given."""
+        part = self.below(path)
+        return {} if part is None else part.raw
+
     def below(self, path: str) -> FieldReader | None:
         """Return the part under a path; None where there is none."""
         found = self.value(path)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from tutti.api.conditions import legible_conditions
 from tutti.api.crds import structural_schema
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.kinds import KINDS
 from tutti.api.messages import counted
 from tutti.api.model import GROUP, VERSION
 from tutti.cli.doctor.findings import Finding, bad, good, unknown, warning
-from tutti.cli.doctor.reading import Json, Patient
+from tutti.cli.doctor.reading import MOST_ENTRIES, Patient
 from tutti.cli.views.configuration import configuration_in
 from tutti.controller.discovery import CRDS, OUR_RESOURCES
 from tutti.kube.errors import ApiError
@@ -22,6 +24,7 @@ OLDEST, NEWEST = 30, 37
 """The minor versions of Kubernetes 1 that it is tested with."""
 _WEBHOOKS = "admissionregistration.k8s.io"
 _SLICES = APIResource("discovery.k8s.io", "v1", "endpointslices")
+_OF_SERVICE = frozenset(("kubernetes.io/service-name",))
 _SHOWN: Final = 3
 
 
@@ -50,13 +53,13 @@ async def kinds_check(patient: Patient) -> AsyncIterator[Finding]:
         if found is None:
             missing.append(plural)
             continue
-        conditions = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
-        versions = {one["name"]: one for one in found["spec"]["versions"]}
+        conditions = {one["type"]: one["status"] for one in legible_conditions(found.get("status"))}
+        versions = {one.text("name"): one for one in FieldReader(found).entries("spec.versions", MOST_ENTRIES)}
         version = versions.get(VERSION)
-        if version is None or not version.get("served") or conditions.get("Established") != "True":
+        if version is None or not version.flag("served") or conditions.get("Established") != "True":
             unserved.append(plural)
             continue
-        there = set(_fields((version.get("schema") or {}).get("openAPIV3Schema") or {}))
+        there = set(_fields(version.value("schema.openAPIV3Schema")))
         lacking = [field for field in _fields(structural_schema(kind)) if field not in there]
         if lacking:
             older.append(f"{plural} lacks {', '.join(lacking[:_SHOWN])}{', ...' if len(lacking) > _SHOWN else ''}")
@@ -75,13 +78,15 @@ async def kinds_check(patient: Patient) -> AsyncIterator[Finding]:
         yield good("kinds", f"all {len(KINDS)} are served as {VERSION}, and know every field of this release")
 
 
-def _fields(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    for name, below in (schema.get("properties") or {}).items():
+def _fields(schema: Any, at: str = "") -> Iterator[str]:
+    """Yield the paths of what a schema has a field for; what is no schema has none."""
+    if not isinstance(schema, Mapping):
+        return
+    properties = schema.get("properties")
+    for name, below in properties.items() if isinstance(properties, Mapping) else ():
         yield f"{at}{name}"
         yield from _fields(below, f"{at}{name}.")
-    items = schema.get("items")
-    if isinstance(items, dict):
-        yield from _fields(items, at)
+    yield from _fields(schema.get("items"), at)
 
 
 async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
@@ -91,8 +96,8 @@ async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
     if found is None:
         yield await _absent(patient, where)
         return
-    status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
-    ready = int(status.get("readyReplicas") or 0)
+    deployment = FieldReader(found)
+    wanted, ready = deployment.number("spec.replicas", 1), deployment.number("status.readyReplicas")
     if not ready:
         remedy = f"kubectl -n {patient.namespace} get pods, and the log and /readyz of one, say what it waits for"
         yield bad("operator", f"none of {counted(wanted, 'replica')} of Deployment {where} is ready", remedy)
@@ -145,14 +150,13 @@ class _Held(NamedTuple):
 
 async def _held(patient: Patient, namespace: str, name: str) -> _Held | None:
     """Return how a lease is held; None where nobody holds it."""
-    found = await patient.get(LEASES.path(namespace, name)) or {}
-    spec = found.get("spec") or {}
-    renewed = _moment(spec.get("renewTime"))
-    if renewed is None or not spec.get("holderIdentity"):
+    lease = FieldReader(await patient.get(LEASES.path(namespace, name)))
+    renewed, holder = _moment(lease.text("spec.renewTime")), lease.text("spec.holderIdentity")
+    if renewed is None or not holder:
         return None
     ahead = await patient.server_is_ahead() or 0.0
-    lasts = float(spec.get("leaseDurationSeconds") or 15)
-    return _Held(spec["holderIdentity"], patient.clock() + ahead - renewed, lasts)
+    lasts = float(lease.number("spec.leaseDurationSeconds") or 15)
+    return _Held(holder, patient.clock() + ahead - renewed, lasts)
 
 
 async def lease_finding(patient: Patient, namespace: str, name: str, *, ready: int) -> Finding:
@@ -182,9 +186,9 @@ async def lease_finding(patient: Patient, namespace: str, name: str, *, ready: i
 _AHEAD_SECONDS: Final = 5.0
 
 
-def _moment(text: object) -> float | None:
+def _moment(text: str) -> float | None:
     try:
-        return datetime.fromisoformat(str(text)).timestamp() if text else None
+        return datetime.fromisoformat(text).timestamp() if text else None
     except ValueError:
         return None
 
@@ -192,17 +196,17 @@ def _moment(text: object) -> float | None:
 async def webhooks_check(patient: Patient) -> AsyncIterator[Finding]:
     """Look at the webhooks: whether somebody answers, and whether the API server gets that far."""
     configurations = [
-        (kind, await patient.get(f"/apis/{_WEBHOOKS}/v1/{kind}/{patient.deployment}"))
+        await patient.get(f"/apis/{_WEBHOOKS}/v1/{kind}/{patient.deployment}")
         for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
     ]
-    hooks = [(hook, kind) for kind, found in configurations if found for hook in found.get("webhooks") or ()]
+    hooks = [hook for one in configurations for hook in FieldReader(one).entries("webhooks", MOST_ENTRIES)]
     if not hooks:
         text = "none are installed: mistakes in objects are told by conditions, after they were written"
         yield good("webhooks", text)
         return
     for service in dict.fromkeys(_services(hooks)):
         yield await _service(patient, *service)
-    if any(not (hook.get("clientConfig") or {}).get("caBundle") for hook, _ in hooks):
+    if any(not hook.value("clientConfig.caBundle") for hook in hooks):
         remedy = (
             "overlay webhook needs cert-manager; component self-signed has the operator write it (docs/security.md)"
         )
@@ -222,21 +226,21 @@ async def webhooks_check(patient: Patient) -> AsyncIterator[Finding]:
         yield good("webhooks", "a write that was not kept went through them")
 
 
-def _services(hooks: list[tuple[Json, str]]) -> Iterator[tuple[str, str]]:
-    for hook, _ in hooks:
-        service = (hook.get("clientConfig") or {}).get("service")
-        if service:
-            yield str(service.get("namespace", "")), str(service.get("name", ""))
+def _services(hooks: Sequence[FieldReader]) -> Iterator[tuple[str, str]]:
+    for hook in hooks:
+        service = hook.below("clientConfig.service")
+        if service is not None:
+            yield service.text("namespace"), service.text("name")
 
 
 async def _service(patient: Patient, namespace: str, name: str) -> Finding:
     if await patient.get(f"/api/v1/namespaces/{namespace}/services/{name}") is None:
         text = f"they lead to Service {namespace}/{name}, which does not exist: nothing of Tutti's can be written"
         return bad("webhooks", text, "apply your overlay again, or delete the webhook configurations")
-    slices = await patient.each(_SLICES, namespace)
-    mine = [one for one in slices if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name]
+    slices = map(FieldReader, await patient.each(_SLICES, namespace))
+    mine = [one for one in slices if one.texts("metadata.labels", _OF_SERVICE) == dict.fromkeys(_OF_SERVICE, name)]
     ready = sum(
-        (end.get("conditions") or {}).get("ready") is not False for one in mine for end in one.get("endpoints") or ()
+        end.value("conditions.ready") is not False for one in mine for end in one.entries("endpoints", MOST_ENTRIES)
     )
     if not ready:
         text = f"Service {namespace}/{name} has no endpoint that is ready: nothing of Tutti's can be written"

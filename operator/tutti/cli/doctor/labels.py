@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +16,7 @@ from tutti.api.conventions.named_groups import POD_GROUP, PRIORITY_CLASS, QUEUE_
 from tutti.api.conventions.order_annotations import EXPECTED_SECONDS, PROGRESS, USER
 from tutti.api.conventions.speed_by_members import SPEED_BY_MEMBERS
 from tutti.api.data_locality import DATASET_LABEL
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.projection import RUN_TIME_LABELS
 from tutti.api.interference import BEHAVIOUR_LABEL
@@ -51,7 +52,7 @@ async def labels_check(patient: Patient) -> AsyncIterator[Finding]:
     ours = set((await configuration_in(patient.client)).configuration.scheduler_names)
     mistaken: dict[tuple[str, str], list[str]] = {}
     for pod in await patient.each(PODS):
-        if (pod.get("spec") or {}).get("schedulerName") in ours:
+        if FieldReader(pod).text("spec.schedulerName") in ours:
             for found in mistaken_keys(pod):
                 mistaken.setdefault(found, []).append(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}")
     for (written, meant), pods in sorted(mistaken.items()):
@@ -63,14 +64,13 @@ async def labels_check(patient: Patient) -> AsyncIterator[Finding]:
 
 def mistaken_keys(pod: Json) -> Iterator[tuple[str, str]]:
     """Give what is written on a pod that nobody reads, and what was meant by it, each as `label KEY`."""
-    meta = pod["metadata"]
+    said = FieldReader(pod["metadata"])
     for kind, mine, other, others in (
         ("label", LABELS, "annotation", ANNOTATIONS),
         ("annotation", ANNOTATIONS, "label", LABELS),
     ):
-        written: Mapping[str, str] = meta.get(f"{kind}s") or {}
-        elsewhere: Mapping[str, str] = meta.get(f"{other}s") or {}
-        for key in written.keys() - mine:
+        written, elsewhere = said.mapping(f"{kind}s").keys(), said.mapping(f"{other}s").keys()
+        for key in written - mine:
             if key in others:
                 meant, its_kind = key, other
             elif _is_meant_for_us(key):

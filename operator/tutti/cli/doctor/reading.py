@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import aiohttp
 import msgspec
 
+from tutti.api.frameworks.fields import FieldReader
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
@@ -21,6 +22,8 @@ from tutti.kube.resources import APIResource
 
 Json: TypeAlias = dict[str, Any]
 _SECONDS = 10.0
+MOST_ENTRIES: Final = 1000
+"""Of a list in an object, so many are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,12 @@ class Patient:
             WireError: It may not be read, or the server does not answer.
         """
         try:
-            found: Json = msgspec.json.decode(await self.client.request("GET", path))
+            found = msgspec.json.decode(await self.client.request("GET", path))
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return None
-        return found
+        return found if isinstance(found, dict) else {}
 
     async def each(self, resource: APIResource, namespace: str | None = None) -> list[Json]:
         """Return all objects of a kind; none where the server has no such kind.
@@ -65,7 +68,7 @@ class Patient:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return []
-        return [msgspec.json.decode(raw) for raw in raws]
+        return [found for raw in raws if isinstance(found := msgspec.json.decode(raw), dict)]
 
     async def may(self, user: str, groups: list[str], attributes: Mapping[str, str]) -> bool:
         """Return whether somebody may do something, as the server says (SubjectAccessReview).
@@ -78,7 +81,7 @@ class Patient:
         answer = await self.client.request(
             "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=json.dumps(body).encode()
         )
-        return bool(msgspec.json.decode(answer).get("status", {}).get("allowed"))
+        return FieldReader(msgspec.json.decode(answer)).flag("status.allowed")
 
     async def try_write(self, resource: APIResource, made: Json) -> str:
         """Have the server go through a creation without keeping it; returns why it would not, or "".

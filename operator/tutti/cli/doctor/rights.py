@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.messages import listed
 from tutti.api.model import GROUP
 from tutti.cli.doctor.findings import Finding, bad, good, unknown
@@ -53,8 +54,7 @@ async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
     """Ask the API server whether the operator may do what it has to."""
     path = f"/apis/apps/v1/namespaces/{patient.namespace}/deployments/{patient.deployment}"
     found = await patient.get(path)
-    pod = (((found or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
-    account = pod.get("serviceAccountName") or ("default" if found else "tutti")
+    account = FieldReader(found).text("spec.template.spec.serviceAccountName") or ("default" if found else "tutti")
     if found is None and await patient.get(f"/api/v1/namespaces/{patient.namespace}/serviceaccounts/{account}") is None:
         text = f"there is no ServiceAccount {patient.namespace}/{account}, whose rights would be asked for"
         yield unknown("rights", text, "it comes with the operator, and has its rights from the same manifests")

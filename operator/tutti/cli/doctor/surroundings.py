@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from tutti.api.conditions import legible_conditions
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.messages import counted
 from tutti.cli.doctor.findings import Finding, bad, good, unknown, warning
-from tutti.cli.doctor.reading import Json, Patient
+from tutti.cli.doctor.reading import MOST_ENTRIES, Json, Patient
 from tutti.cli.views.configuration import configuration_in
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.errors import WireError
@@ -20,6 +22,7 @@ CLOCK_SECONDS: Final = 5.0
 """By how much clocks may differ."""
 _HEARTBEATS: Final = "kube-node-lease"
 _SHOWN: Final = 3
+_LONGEST_COUNT: Final = 18  # digits of 64 bits, all of them
 QUEUE_LABELS: Final = ("scheduling.tutti.dev/queue-name", "kueue.x-k8s.io/queue-name")
 _DEFAULT: Final = "default-scheduler"
 
@@ -49,7 +52,7 @@ async def clocks_check(patient: Patient) -> AsyncIterator[Finding]:
 def _renewals(leases: Sequence[Json]) -> Iterator[tuple[str, float]]:
     for one in leases:
         try:
-            at = datetime.fromisoformat(str((one.get("spec") or {}).get("renewTime"))).timestamp()
+            at = datetime.fromisoformat(FieldReader(one).text("spec.renewTime")).timestamp()
         except ValueError:
             continue
         yield str(one["metadata"]["name"]), at
@@ -70,7 +73,7 @@ async def schedulers_check(patient: Patient) -> AsyncIterator[Finding]:
     held: Counter[tuple[str, str]] = Counter()
     holders: Counter[str] = Counter()
     for one in pods:
-        if _scheduler(one) in ours or not (one.get("spec") or {}).get("nodeName") or _has_ended(one):
+        if _scheduler(one) in ours or not _node(one) or _has_ended(one):
             continue
         asked = [(name, many) for name, many in _asks(one) if name in devices]
         holders[_scheduler(one)] += bool(asked)
@@ -92,19 +95,23 @@ async def schedulers_check(patient: Patient) -> AsyncIterator[Finding]:
 
 
 def _scheduler(pod: Json) -> str:
-    return str((pod.get("spec") or {}).get("schedulerName") or _DEFAULT)
+    return FieldReader(pod).text("spec.schedulerName") or _DEFAULT
+
+
+def _node(pod: Json) -> str:
+    return FieldReader(pod).text("spec.nodeName")
 
 
 def _waits(pod: Json) -> bool:
-    return not (pod.get("spec") or {}).get("nodeName") and not _has_ended(pod)
+    return not _node(pod) and not _has_ended(pod)
 
 
 def _has_ended(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return FieldReader(pod).text("status.phase") in ("Succeeded", "Failed")
 
 
 def _names_queue(pod: Json) -> bool:
-    labels = pod["metadata"].get("labels") or {}
+    labels = FieldReader(pod).mapping("metadata.labels")
     return any(label in labels for label in QUEUE_LABELS)
 
 
@@ -113,13 +120,15 @@ def _name(one: Json) -> str:
 
 
 def _devices(nodes: Sequence[Json]) -> set[str]:
-    return {name for one in nodes for name in (one.get("status") or {}).get("allocatable") or {} if "/" in name}
+    return {name for one in nodes for name in FieldReader(one).mapping("status.allocatable") if "/" in name}
 
 
 def _asks(pod: Json) -> Iterator[tuple[str, int]]:
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        requests: dict[str, Any] = (container.get("resources") or {}).get("requests") or {}
-        yield from ((name, int(many)) for name, many in requests.items() if str(many).isdigit())
+    for container in FieldReader(pod).entries("spec.containers", MOST_ENTRIES):
+        for name, many in container.mapping("resources.requests").items():
+            count = str(many)
+            if count.isdecimal() and len(count) <= _LONGEST_COUNT:
+                yield name, int(count)
 
 
 async def metrics_check(patient: Patient) -> AsyncIterator[Finding]:
@@ -151,9 +160,9 @@ async def queues_check(patient: Patient) -> AsyncIterator[Finding]:
     off = []
     found = await patient.each(OUR_RESOURCES["ClusterQueue"])
     for one in found:
-        conditions = {each.get("type"): each for each in (one.get("status") or {}).get("conditions") or ()}
+        conditions = {each["type"]: each for each in legible_conditions(one.get("status"))}
         active = conditions.get("Active")
-        if active is not None and active.get("status") != "True":
+        if active is not None and active["status"] != "True":
             off.append(f"{one['metadata']['name']}: {active.get('message') or active.get('reason')}")
     if not found:
         yield warning("queues", "there are no ClusterQueues: work that names no queue runs, other work waits",

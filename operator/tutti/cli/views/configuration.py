@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tutti.api.configuration import TuttiConfiguration, load_configuration
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.problems import ConfigurationError
 from tutti.controller.plugins import load_plugins
 from tutti.engine.records.plugins import Plugins
@@ -29,6 +30,8 @@ DEPLOYMENT: Final = "tutti"
 _DEPLOYMENTS: Final = APIResource("apps", "v1", "deployments")
 _CONFIG_MAPS: Final = APIResource("", "v1", "configmaps")
 _OPTION: Final = "--config="
+_MOST: Final = 1000
+"""Containers, volumes and mounts of the Deployment that are looked at."""
 
 
 class KnownConfiguration(NamedTuple):
@@ -105,30 +108,30 @@ async def _one(client: Client, resource: APIResource, name: str) -> Mapping[str,
             raise
         return None
     found = [one for raw in raws if isinstance(one := msgspec.json.decode(raw), dict)]
-    return next((one for one in found if (one.get("metadata") or {}).get("name") == name), None)
+    return next((one for one in found if FieldReader(one).text("metadata.name") == name), None)
 
 
 def _mounted(deployment: Mapping[str, Any]) -> tuple[str, str]:
     """Return the ConfigMap that has the file which the operator is started with, and its key; "" for none."""
-    pod = _at(deployment, "spec", "template", "spec")
-    for container in pod.get("containers") or []:
-        words = [*(container.get("command") or []), *(container.get("args") or [])]
-        path = next((word.removeprefix(_OPTION) for word in words if str(word).startswith(_OPTION)), "")
-        mounts = [one for one in container.get("volumeMounts") or [] if path and one.get("mountPath") in _above(path)]
-        for volume in pod.get("volumes") or []:
-            named = (volume.get("configMap") or {}).get("name")
-            mount = next((one for one in mounts if one.get("name") == volume.get("name")), None)
+    pod = FieldReader(deployment).below("spec.template.spec") or FieldReader({})
+    for container in pod.entries("containers", _MOST):
+        words = [*_words(container, "command"), *_words(container, "args")]
+        path = next((word.removeprefix(_OPTION) for word in words if word.startswith(_OPTION)), "")
+        inside = [one for one in container.entries("volumeMounts", _MOST) if one.value("mountPath") in _above(path)]
+        mounts = {one.text("name"): one for one in reversed(inside)} if path else {}
+        for volume in pod.entries("volumes", _MOST):
+            named, mount = volume.text("configMap.name"), mounts.get(volume.text("name"))
             if named and mount is not None:
-                return str(named), str(mount.get("subPath") or PurePosixPath(path).name)
+                return named, mount.text("subPath") or PurePosixPath(path).name
     return "", ""
+
+
+def _words(container: FieldReader, field: str) -> list[str]:
+    """Return the words of a command line, as far as they are any."""
+    found = container.value(field)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def _above(path: str) -> tuple[str, ...]:
     """Return a path and the folder that it is in."""
     return path, str(PurePosixPath(path).parent)
-
-
-def _at(raw: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    for step in path:
-        raw = raw.get(step) or {}
-    return raw

@@ -9,8 +9,10 @@ import difflib
 import re
 from typing import Any
 
+from tutti.api.conditions import legible_conditions
 from tutti.api.core import Pod
 from tutti.api.frameworks import KNOWN_KINDS, ProjectedOwner
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
 from tutti.api.messages import in_plain_words
 from tutti.api.pod_scheduler import DEFAULT_SCHEDULER
@@ -30,6 +32,7 @@ PLACES = "Tutti places those with"
 """Begins which schedulers' pods are ours, in answers that go by the operator's configuration."""
 _KIND_WORDS = {one.lower() for one in (*KINDS, *(known.kind for known in KNOWN_KINDS))}
 """What people write before a name for kubectl."""
+_MOST_POD_GROUPS = 18  # as the definition of Workload has it
 MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
@@ -126,13 +129,20 @@ def explained_by_status(listed: Listed, namespace: str, name: str) -> ExplainedW
 
 def status_of_object(kind: str, raw: dict[str, Any]) -> OperatorStatus | None:
     """Return why the status of a Workload or PodGroup says that it waits; None where it says nothing."""
-    said = (raw.get("status") or {}).get("pending" if kind == "Workload" else "pendingReason")
-    reasons = said.get("reasons") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not reasons:
+    said = FieldReader(raw).below("status.pending" if kind == "Workload" else "status.pendingReason")
+    first = None if said is None else next(said.entries("reasons", 1), None)
+    if said is None or first is None:
         return None
-    first = reasons[0]
-    where, why, text = (str(first.get(field, "")) for field in ("gate", "reason", "message"))
-    return OperatorStatus(where, why, text, said.get("position"), said.get("estimatedStart") or "")
+    return OperatorStatus(
+        first.text("gate"), first.text("reason"), _text(first, "message"), said.count("position"),
+        said.text("estimatedStart"),
+    )  # fmt: skip
+
+
+def _text(part: FieldReader, field: str) -> str:
+    """Return a text however long it is."""
+    found = part.value(field)
+    return found if isinstance(found, str) else ""
 
 
 def status_of_pod(pod: Pod) -> OperatorStatus | None:
@@ -142,20 +152,19 @@ def status_of_pod(pod: Pod) -> OperatorStatus | None:
 
 
 def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> ExplainedWorkload:
-    spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    told, bound = status_of_object(kind, raw), int(status.get("bound") or 0)
-    gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
-    parts = spec.get("podGroups") or []
-    degraded = _degraded(status)
+    said = FieldReader(raw)
+    told, bound = status_of_object(kind, raw), said.number("status.bound")
+    counts = [one.number("count") for one in said.entries("spec.podGroups", _MOST_POD_GROUPS)]
+    degraded = _degraded(raw.get("status"))
     return ExplainedWorkload(
         kind=kind,
         namespace=namespace,
         name=name,
-        phase=str(status.get("phase") or ("Waiting" if told else "")),
+        phase=said.text("status.phase") or ("Waiting" if told else ""),
         summary=f"it is degraded: {degraded}" if degraded else _summary(told, bound),
-        queue=str(spec.get("queueName") or ""),
-        required=int(gang.get("minCount") or sum(int(one.get("count") or 0) for one in parts)),
-        members=int(status.get("members") or 0),
+        queue=said.text("spec.queueName"),
+        required=said.number("spec.schedulingPolicy.gang.minCount") or sum(counts),
+        members=said.number("status.members"),
         bound=bound,
         position=None if told is None else told.position,
         reason="" if told is None else told.reason,
@@ -164,10 +173,10 @@ def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> Exp
     )
 
 
-def _degraded(status: dict[str, Any]) -> str:
+def _degraded(status: object) -> str:
     """Return what condition Degraded says while it is true, or ""."""
-    found = (one for one in status.get("conditions") or [] if isinstance(one, dict) and one.get("type") == "Degraded")
-    return next((str(one.get("message", "")) for one in found if one.get("status") == "True"), "")
+    found = (one for one in legible_conditions(status) if (one["type"], one["status"]) == ("Degraded", "True"))
+    return next((_text(FieldReader(one), "message") for one in found), "")
 
 
 def _of_pod(pod: Pod) -> ExplainedWorkload:

@@ -17,6 +17,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.conventions import ConventionError, named_groups
 from tutti.api.core import Pod, PodStatus
 from tutti.api.frameworks import FrameworkKind, KindTable, OwnerChain, ProjectedOwner, inherited_terms, projected
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
 from tutti.api.frameworks.roles import PlacedRole, placed_roles
 from tutti.api.frameworks.terms import InheritedTerms
@@ -33,6 +34,7 @@ from tutti.engine.records.workloads import WorkloadKey
 from tutti.kube.decoding import object_decoder
 
 _DECODE_POD = object_decoder(Pod)
+_MOST_POD_GROUPS = 18  # as the definition of Workload has it
 _MOST_PODS = 20_000
 
 
@@ -108,22 +110,22 @@ def pods_of_workloads(seen: Sequence[AnyObservation]) -> list[PodSeen]:
     made: list[PodSeen] = []
     for raw in (one.raw for one in seen if isinstance(one, ObjectSeen) and one.kind == "Workload"):
         meta = raw["metadata"]
-        groups = (raw.get("spec") or {}).get("podGroups") or ()
+        groups = FieldReader(raw).entries("spec.podGroups", _MOST_POD_GROUPS)
         for group in groups if meta["name"] not in given else ():
-            template = group.get("template")
-            if not isinstance(template, dict):
+            template = group.below("template")
+            if template is None:
                 continue
-            stated = template.get("metadata")
-            said: dict[str, Any] = stated if isinstance(stated, dict) else {}
-            own = {named_groups.WORKLOAD: meta["name"], named_groups.POD_GROUP: group["name"]}
-            for rank in range(min(int(group.get("count") or 1), _MOST_PODS)):
-                name = f"{meta['name']}-{group['name']}-{rank}"
+            group_name = group.text("name")
+            own = {named_groups.WORKLOAD: meta["name"], named_groups.POD_GROUP: group_name}
+            for rank in range(min(group.number("count") or 1, _MOST_PODS)):
+                name = f"{meta['name']}-{group_name}-{rank}"
                 about = {
                     "name": name, "namespace": meta["namespace"], "uid": f"{meta['uid']}-{name}", "generation": 1,
-                    "creationTimestamp": meta["creationTimestamp"], "labels": {**(said.get("labels") or {}), **own},
-                    "annotations": said.get("annotations") or {},
+                    "creationTimestamp": meta["creationTimestamp"],
+                    "labels": {**template.mapping("metadata.labels"), **own},
+                    "annotations": template.mapping("metadata.annotations"),
                 }  # fmt: skip
-                made.append(PodSeen(_pod({"metadata": about, "spec": template.get("spec") or {}})))
+                made.append(PodSeen(_pod({"metadata": about, "spec": template.value("spec") or {}})))
     return made
 
 

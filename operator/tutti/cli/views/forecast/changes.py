@@ -12,6 +12,7 @@ import yaml
 
 from tutti.api.core import Namespace, ObjectMeta, Pod
 from tutti.api.frameworks import KindTable
+from tutti.api.frameworks.fields import FieldReader
 from tutti.api.kinds import KINDS, ObjectError, parse_object
 from tutti.api.messages import counted
 from tutti.api.model import API_VERSION
@@ -45,6 +46,8 @@ from tutti.engine.records.workloads import WorkloadKey
 
 MOST_ADDED = 10_000
 """How many nodes may be added at once."""
+_MOST = 1000
+"""Entries of a list in an object that are looked at."""
 _NAMED = 10
 """How many of what there is are named where something is not there."""
 _WORK = ("Workload", "PodGroup")
@@ -184,15 +187,15 @@ def quota_change(asked: str, seen: Seen) -> AskedChange:
 
     def change(raw: dict[str, Any]) -> None:
         quotas = [
-            (str(one.get("name")), quota)
-            for group in (raw.get("spec") or {}).get("resourceGroups") or ()
-            for one in group.get("flavors") or ()
-            for quota in one.get("resources") or ()
+            (one.text("name"), quota.text("name"), quota.raw)
+            for group in FieldReader(raw).entries("spec.resourceGroups", _MOST)
+            for one in group.entries("flavors", _MOST)
+            for quota in one.entries("resources", _MOST)
         ]
-        fields = [(name, quota) for name, quota in quotas if quota.get("name") == resource]
+        fields = [(name, quota) for name, what, quota in quotas if what == resource]
         named = [quota for name, quota in fields if flavor in ("", name)]
         if not named:
-            there = ", ".join(dict.fromkeys(f"{name}:{quota.get('name')}" for name, quota in quotas)) or "none"
+            there = ", ".join(dict.fromkeys(f"{name}:{what}" for name, what, _ in quotas)) or "none"
             wanted = f"{resource} in {flavor}" if flavor else resource
             raise ChangeError(f"ClusterQueue {queue} has no quota of {wanted}; it has {there}")
         if len(named) > 1:
@@ -215,7 +218,7 @@ def weight_change(asked: str, seen: Seen) -> AskedChange:
     kind = "Cohort" if _object(seen, "ClusterQueue", "", name) is None and _object(seen, "Cohort", "", name) else ""
 
     def change(raw: dict[str, Any]) -> None:
-        raw["spec"] = {**(raw.get("spec") or {}), "fairSharing": {"weight": weight}}
+        raw["spec"] = {**FieldReader(raw).mapping("spec"), "fairSharing": {"weight": weight}}
 
     kind = kind or "ClusterQueue"
     return _changed(seen, kind, name, f"{kind} {name} has weight {weight}", change)
@@ -262,7 +265,7 @@ def priority_change(asked: str, cluster: ObservedCluster) -> AskedChange:
         raw = _object(seen, *workload.key)
         if raw is not None:
             said = _PRIORITY_FIELDS[workload.key[0]](name)
-            told.append(ObjectSeen(workload.key[0], {**raw, "spec": {**(raw.get("spec") or {}), **said}}))
+            told.append(ObjectSeen(workload.key[0], {**raw, "spec": {**FieldReader(raw).mapping("spec"), **said}}))
     for one in seen:
         if isinstance(one, PodSeen) and key_of(one.pod) in members:
             spec = changed(one.pod.spec, priority=classes[name], priority_class_name=name)
