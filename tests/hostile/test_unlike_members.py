@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.preemption import by_quota
+from tutti.engine.preemption import quota_victims
 from tutti.placement import arrangement
 from tutti.placement.topology import colocation
 
@@ -71,15 +71,15 @@ def test_for_a_gang_of_unlike_members_it_is_not_tried_without_end_who_has_to_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All members were placed anew for each pod that might go, twice: a gang of 64 took half a minute of everybody."""
-    tries, rows = 0, by_quota._Trial.rows
+    tries, rows = 0, quota_victims._Trial.rows
 
     def counted(self: Any, gone: Any) -> Any:
         nonlocal tries
         tries += 1
         return rows(self, gone)
 
-    monkeypatch.setattr(by_quota._Trial, "rows", counted)
-    monkeypatch.setattr(by_quota, "MOST_PLACED", 256)
+    monkeypatch.setattr(quota_victims._Trial, "rows", counted)
+    monkeypatch.setattr(quota_victims, "MOST_PLACED", 256)
     world = World()
     world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}]})
     world.flavor(topologyName="racks")

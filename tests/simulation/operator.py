@@ -165,7 +165,7 @@ class CheckedEngine(Invariants, Engine):
     def _strict_heads(self) -> dict[str, Workload]:
         """Who is first of those that stand in line at each strict queue that goes by priority and time alone."""
         heads: dict[str, Workload] = {}
-        for standing in self._queue._entries.values():
+        for standing in self._cycle.queue._entries.values():
             queue, workload = standing.queue, standing.workload
             if queue is not None and queue.strict and queue.order is None and workload.phase is Phase.WAITING:
                 first = heads.setdefault(queue.name, workload)

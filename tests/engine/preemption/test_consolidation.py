@@ -225,10 +225,10 @@ def test_a_disruption_budget_wakes_nobody_whose_queue_moves_nobody():
     world = scattered(pod={"annotations": YES, "labels": {"app": "web"}}, moves=None)
     budget(world, allowed=0)
     big(world)
-    tried = world.engine._queue.evaluated
+    tried = world.engine.evaluated
     budget(world, allowed=1)
     world.run()
-    assert world.engine._queue.evaluated == tried
+    assert world.engine.evaluated == tried
 
 
 def budget(world: World, *, allowed: int) -> None:

@@ -24,9 +24,9 @@ def full(nodes: int = 3, *, queue: str = "") -> World:
 
 def tried(world: World) -> int:
     """Run, and return how many workloads were tried."""
-    before = world.engine._queue.evaluated
+    before = world.engine.evaluated
     world.run()
-    return world.engine._queue.evaluated - before
+    return world.engine.evaluated - before
 
 
 def nobody_could_start(world: World) -> None:

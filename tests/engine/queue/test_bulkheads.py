@@ -27,7 +27,7 @@ TURNS = {
     "settling, to its end": "tutti.engine.cycle.settling.backfill.note_expected_end",
     "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
     "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",
-    "admitting": "tutti.engine.cycle.engine.reserve",
+    "admitting": "tutti.engine.cycle.admitting.reserve",
     "admitting, its nodes": "tutti.engine.admission.required_pods._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.lifecycle.binding.send_binds",

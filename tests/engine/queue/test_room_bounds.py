@@ -32,12 +32,12 @@ def test_of_many_that_wait_only_one_is_tried_for_the_room_of_one():
     assert len(world.binds()) == 0
 
     world.finish("runs-1")
-    before = world.engine._queue.evaluated
+    before = world.engine.evaluated
     world.run()
 
     bound = [one.name for one in world.binds()]
     assert sum(int(name.split("-")[1]) for name in bound) == 8, "the node is full again"
-    assert world.engine._queue.evaluated - before == len(bound)
+    assert world.engine.evaluated - before == len(bound)
 
 
 def test_who_is_larger_than_what_was_left_is_not_tried():

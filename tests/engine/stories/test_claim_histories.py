@@ -49,7 +49,7 @@ class Shared(Stored):
 
     def check_lines(self) -> None:
         """Who stands in line is down for what its pods are."""
-        for standing in self.engine._queue._entries.values():
+        for standing in self.engine._cycle.queue._entries.values():
             for need in standing.needs:
                 assert all(member.pod.pod_class is need.pod_class for member in need.members), standing.workload.name
 
