@@ -106,6 +106,7 @@ class Expressions:
         self._compiled: OrderedDict[str, _Compiled] = OrderedDict()
         self._of_shape: OrderedDict[tuple[str, tuple[int, ...]], _Compiled] = OrderedDict()
         self._costs: dict[tuple[str, DeviceSizes], int] = {}
+        self._sizes: dict[DeviceContent, DeviceSizes] = {}
         self._answers: dict[tuple[str, DeviceContent], bool | str] = {}
         self._maps: dict[DeviceContent, ObjectMap] = {}
 
@@ -136,7 +137,12 @@ class Expressions:
         compiled = self._program(expression)
         if compiled.cost <= _SMALL_COST:
             return compiled.cost
-        key = (expression, device.sizes().rounded())
+        sizes = self._sizes.get(device)
+        if sizes is None:
+            if len(self._sizes) >= _MOST_ANSWERS:
+                self._sizes.clear()
+            sizes = self._sizes[device] = device.sizes().rounded()
+        key = (expression, sizes)
         cost = self._costs.get(key)
         if cost is None:
             if len(self._costs) >= _MOST_COMPILED:

@@ -7,7 +7,7 @@ claims, and may write some that take long on each of thousands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum, auto
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
-from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Verdict
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceFault, DeviceKind, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
@@ -129,6 +129,8 @@ class DeviceProgram:
         self._ranks = np.zeros(0, dtype=np.int64)
         self._tightness = np.zeros(0, dtype=np.int64)
         self._faulty = np.zeros(0, dtype=np.bool_)
+        self._why = np.zeros(0, dtype=np.int64)
+        self._whys: dict[str | DeviceFault, int] = {}
         self._seen = (-1, -1)
         self._of_kind: dict[tuple[int, int], bool | str] = {}
         self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
@@ -237,6 +239,15 @@ class DeviceProgram:
         """Return bool[count]: of which rows it cannot be told."""
         return self._faulty[self.verdict_of[:count]]
 
+    def refusals(self, asked: NDArray[np.bool_]) -> Iterator[tuple[str | DeviceFault, NDArray[np.bool_]]]:
+        """Yield why claims cannot be fulfilled on rows that are asked about, bool[rows], and on which of them."""
+        situations = self.verdict_of[: len(asked)]
+        refused, why = asked & ~self._fits[situations], self._why[situations]
+        met = self._why[np.flatnonzero(np.bincount(situations[refused]))]
+        texts = list(self._whys)
+        for number in dict.fromkeys(met.tolist()):
+            yield texts[number], refused & (why == number)
+
     def room(self, count: int, most: int) -> NDArray[np.int64]:
         """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row.
 
@@ -266,6 +277,7 @@ class DeviceProgram:
             self._searched = np.append(self._searched, np.zeros(more, dtype=np.bool_))
             self._fits = np.append(self._fits[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
             self._faulty = np.append(self._faulty[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
+            self._why = np.append(self._why[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
             self._ranks = np.append(self._ranks[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
             self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
@@ -284,6 +296,7 @@ class DeviceProgram:
         self._fits[situation], self._ranks[situation] = found.fits, found.rank
         self._tightness[situation] = found.tightness
         self._faulty[situation] = found.fault is not None
+        self._why[situation] = self._whys.setdefault(found.fault or found.reason, len(self._whys))
         self.has_faults |= found.fault is not None
         return found
 

@@ -166,6 +166,14 @@ class DeviceRows:
             self._shared_pools = (self.version, tuple(found.values()))
         return self._shared_pools[1]
 
+    def sharing(self, count: int) -> NDArray[np.bool_]:
+        """Return bool[count]: the rows that have pools of which other nodes may use the same devices."""
+        out = np.zeros(count, dtype=np.bool_)
+        for common in self._uses.values():
+            out[common.rows[common.rows < count]] = True
+        out[[row for row in self._sharing if row < count]] = True
+        return out
+
     @property
     def are_apart(self) -> bool:
         """Whether no two rows have the same pool."""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
 from tutti.cluster.classes import PodClass
@@ -117,9 +118,9 @@ class _Tally(NamedTuple):
     def of(cls, nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask, short: Mask) -> _Tally:
         """Count the devices of some rows, bool[rows]; `short` are those that lack some."""
         wanted, counts, free = max(way.count, 1), _DeviceCounts(program, way), Counter[int]()
-        for row, free_here in counts.of_rows(nodes, among):
-            if short[row]:
-                free[free_here] += 1
+        for rows, free_here in counts.of_rows(nodes, among):
+            if lacking := int(short[rows].sum()):
+                free[free_here] += lacking
         behind = list(_left_behind(nodes, among))
         counts.add((pool, _UNUSED) for pool in behind)
         told = counts.told
@@ -153,24 +154,35 @@ class _DeviceCounts:
     def __init__(self, program: DeviceProgram, way: WayAsk) -> None:
         self.told = Counter[str]()
         self._program, self._way = program, way
+        self._spent = dict[tuple[int, LocalUse], int]()
         self._met = dict[PoolKey, set[str]]()  # the devices of shared pools that are counted
 
-    def of_rows(self, nodes: NodeColumns, among: Mask) -> Iterator[tuple[int, int]]:
-        """Count those of some rows, bool[rows]; yields each of these rows with how many of all are free there."""
+    def of_rows(self, nodes: NodeColumns, among: Mask) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Count those of some rows, bool[rows]; yields these rows, int64[k], with how many of all are free on each.
+
+        Rows that share no devices with others, and are in the same situation, are looked at once.
+        """
         rows = nodes.devices.rows
+        alone = np.flatnonzero(among & ~rows.sharing(len(among)))
+        situations = self._program.verdict_of[alone]
+        order = np.argsort(situations, kind="stable")
+        bounds = np.flatnonzero(np.diff(situations[order])) + 1
+        for those in np.split(alone[order], bounds) if len(alone) else ():
+            first = int(those[0])
+            yield those, self.add(zip(rows.own[first], rows.own_uses[first], strict=True), len(those))
         shared: dict[int, int] = {}  # what is free of the pools that rows share, which are counted once
-        for row in np.flatnonzero(among).tolist():
+        for row in np.flatnonzero(among & rows.sharing(len(among))).tolist():
             here, common = self.add(zip(rows.own[row], rows.own_uses[row], strict=True)), rows.shared[row]
             if id(common) not in shared:
                 shared[id(common)] = self.add(zip(common.pools.pools, common.uses, strict=True))
-            yield row, here + shared[id(common)]
+            yield np.array([row]), here + shared[id(common)]
 
-    def add(self, pools: Iterable[tuple[NodePool, LocalUse]]) -> int:
-        """Count the devices of pools that have not been met yet; returns how many of all are free."""
+    def add(self, pools: Iterable[tuple[NodePool, LocalUse]], times: int = 1) -> int:
+        """Count the devices of pools that have not been met yet, of each so often; returns how many of all are free."""
         free, told = 0, self.told
         for pool, use in pools:
             found, used = self._program.matches(self._way, pool), use[0]
-            spent = _spent(self._way, pool, use) & found.selected & ~used
+            spent = self._spent_of(pool, use) & found.selected & ~used
             if pool.status is PoolStatus.COMPLETE:
                 free += (found.selected & found.tolerated & ~used & ~spent).bit_count()
             new = -1
@@ -178,13 +190,20 @@ class _DeviceCounts:
                 known = self._met.setdefault(pool.key, set())
                 new = _not_in(known, pool)
                 known.update(one.name for one in pool.devices)
-            told["of_class"] += (found.of_class & new).bit_count()
-            told["match"] += (found.selected & new).bit_count()
-            told["untold"] += (found.untold & new).bit_count()
-            told["taken"] += (found.selected & used & new).bit_count()
-            told["spent"] += (spent & new).bit_count()
-            told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
+            told["of_class"] += (found.of_class & new).bit_count() * times
+            told["match"] += (found.selected & new).bit_count() * times
+            told["untold"] += (found.untold & new).bit_count() * times
+            told["taken"] += (found.selected & used & new).bit_count() * times
+            told["spent"] += (spent & new).bit_count() * times
+            told["tainted"] += (found.selected & ~found.tolerated & new).bit_count() * times
         return free
+
+    def _spent_of(self, pool: NodePool, use: LocalUse) -> int:
+        """Return what `_spent` says, once for pools that are alike."""
+        known = self._spent.get((pool.likeness, use))
+        if known is None:
+            known = self._spent[pool.likeness, use] = _spent(self._way, pool, use)
+        return known
 
 
 def _untold(program: DeviceProgram, way: WayAsk, count: int, pools: Iterable[NodePool]) -> str:

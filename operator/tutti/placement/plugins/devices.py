@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.devices.asks import HeldClaim
+from tutti.cluster.devices.offers import DeviceFault
+from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
@@ -153,22 +156,28 @@ def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
         return
     left = nodes.present.copy()
     for program, where in columns.programs:
-        numbers = np.where(where & left, program.verdict_of[: len(nodes)], -1)
-        for number in np.unique(numbers[numbers >= 0]).tolist():
-            verdict = program.verdicts[number]
-            if verdict.fits:
-                continue
-            rows = numbers == number
+        for why, rows in program.refusals(where & left):
             left &= ~rows
-            if verdict.fault is None:
-                yield Rejection(verdict.reason, rows, final=True)
+            if isinstance(why, str):
+                yield Rejection(why, rows, final=True)
                 continue
-            for row in np.flatnonzero(rows).tolist():
-                alone = np.zeros(len(nodes), dtype=np.bool_)
-                alone[row] = True
-                yield Rejection(devices.fault_text(verdict.fault, program, row), alone, final=True, faulty=True)
+            for text, those in _told_of(why, devices, program, rows):
+                yield Rejection(text, those, final=True, faulty=True)
     for held in needs.held:
         elsewhere = left & _unusable(held, nodes)
         if elsewhere.any():
             left &= ~elsewhere
             yield Rejection(NOT_AVAILABLE, elsewhere, final=True)
+
+
+def _told_of(
+    fault: DeviceFault, devices: DeviceState, program: DeviceProgram, rows: Mask
+) -> Iterator[tuple[str, Mask]]:
+    """Yield why a program cannot tell what it finds on some rows, bool[rows], and of which of them that is said."""
+    if fault.pool < 0:
+        yield devices.fault_text(fault, program, -1), rows
+        return
+    for row in np.flatnonzero(rows).tolist():
+        alone = np.zeros(len(rows), dtype=np.bool_)
+        alone[row] = True
+        yield devices.fault_text(fault, program, row), alone
