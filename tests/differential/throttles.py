@@ -23,6 +23,7 @@ from tutti.cluster.requests import pod_requests
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import Bind, PatchStatus
+from tutti.quota.throttle_terms import TermsOfMany
 from tutti.quota.throttles import NOTHING, Flags, Limits, Load, ThrottleStatus, check, limits_of, load_of, throttle_of
 
 Case = dict[str, Any]
@@ -249,7 +250,9 @@ def _selects(case: Case) -> dict[str, Any]:
     kind = _CLUSTER if case["cluster"] else _NAMESPACED
     raw = _throttle(case)
     found = throttle_of(kind, raw["metadata"], spec_of(raw))
-    return {"selects": found.selects(found.namespace, case["namespaceLabels"], case["podLabels"])}
+    terms = TermsOfMany[str]()
+    terms.put(found.name, found.terms)
+    return {"selects": bool(terms.selecting(case["namespaceLabels"], case["podLabels"]))}
 
 
 def _amount(case: Case) -> dict[str, Any]:

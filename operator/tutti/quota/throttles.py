@@ -146,18 +146,45 @@ def check(
         cluster: Whether it is a ClusterThrottle, which lets all be reserved that there is (throttle_types.go and
             clusterthrottle_types.go, `CheckThrottledFor`).
     """
-    if limits.over(pod, on_equal=False).hit(pod):
-        return ThrottleStatus.EXCEEDS
-    if limits.over(used, on_equal=True).hit(pod):
-        return ThrottleStatus.ACTIVE
-    held = used + reserved
-    if limits.over(held, on_equal=not cluster).hit(pod):
-        return ThrottleStatus.ACTIVE
-    if limits.over(held + pod, on_equal=False).hit(pod):
-        return ThrottleStatus.INSUFFICIENT
-    if rest != NOTHING and limits.over(held + pod + rest, on_equal=False).hit(pod):
-        return ThrottleStatus.INSUFFICIENT_FOR_GROUP
-    return ThrottleStatus.NOT_THROTTLED
+    first = len(_RULES)
+    if limits.pods is not None:
+        first = _broken(limits.pods, limits.pods, used.pods, reserved.pods, pod.pods or 0, rest.pods or 0, cluster)
+    for name, asked in pod.requests.items():
+        limit = limits.requests.get(name) if asked > 0 and first else None
+        if limit is not None:
+            now, then, more = used.requests.get(name), reserved.requests.get(name), rest.requests.get(name, 0)
+            first = min(first, _broken(limits.most(name), limit, now, then, asked, more, cluster))
+    return _RULES[first] if first < len(_RULES) else ThrottleStatus.NOT_THROTTLED
+
+
+_RULES = (
+    ThrottleStatus.EXCEEDS,
+    ThrottleStatus.ACTIVE,
+    ThrottleStatus.INSUFFICIENT,
+    ThrottleStatus.INSUFFICIENT_FOR_GROUP,
+)
+"""In the order in which they are asked; resources that a pod asks nothing of are not asked about."""
+
+
+def _broken(
+    most: int,
+    limit: int,
+    used: int | None,
+    reserved: int | None,
+    asked: int,
+    rest: int,
+    cluster: bool,
+) -> int:
+    """Return which rule is broken first by one limit, of which `most` is the most that is within it."""
+    if asked > most:
+        return 0
+    held = (used or 0) + (reserved or 0)
+    is_held = used is not None or reserved is not None
+    if (used is not None and used >= limit) or (is_held and held >= (most + 1 if cluster else limit)):
+        return 1
+    if held + asked > most:
+        return 2
+    return 3 if held + asked + rest > most else len(_RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +232,6 @@ class Throttle:
     def is_cluster(self) -> bool:
         """Whether it is a ClusterThrottle."""
         return self.kind == CLUSTER_KIND
-
-    def selects(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Whether it is about a pod: any term matches, in all that the term says."""
-        if self.namespace and self.namespace != namespace:
-            return False
-        return any(
-            pods.matches(labels) and (spaces is None or spaces.matches(namespace_labels)) for pods, spaces in self.terms
-        )
 
     def limits_at(self, now: float, *, merge: bool = False) -> Limits:
         """Return the threshold in force.

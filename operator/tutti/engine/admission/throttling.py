@@ -6,7 +6,7 @@ and promised, so that a gang is never placed in half. Nobody is preempted for a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -73,9 +73,10 @@ def throttled(state: AdmissionState, needs: Sequence[PodSetRequest]) -> Explanat
             f"{stuck[0]} {where} is set aside, because following it raises; nobody it is about starts until it can be"
         )
         return Explanation(Gate.THROTTLE, "SetAside", text, {"throttle": where, "kind": stuck[0]})
-    hits = [hit for key, load in whole.items() if (hit := _hit(state, key, needs, load)) is not None]
-    if not hits:
+    told = _hits(state, needs, whole)
+    if not told:
         return None
+    hits = [(told[key], key, load) for key, load in whole.items() if key in told]
     status, key, wanted = min(hits, key=lambda one: (_ORDER.index(one[0]), bool(one[1][1])))
     return _told(state, status, key, wanted, others=len(hits) - 1)
 
@@ -147,28 +148,37 @@ def _together(state: AdmissionState, pods: Sequence[tuple[PodSetRequest, int]]) 
     """Return what so many pods of some needs are together to each throttle that is about any of them."""
     found: dict[ThrottleKey, Load] = {}
     for need, count in pods:
-        pod_class = need.pod_class
-        for key in state.throttles.of(pod_class.namespace, pod_class.labels):
-            found[key] = found.get(key, NOTHING) + load_of(pod_class.requests).times(count)
+        load, together = load_of(need.pod_class.requests).times(count), dict[int, tuple[Load, Load]]()
+        for key in state.throttles.of(need.pod_class.namespace, need.pod_class.labels):
+            before = found.get(key, NOTHING)
+            known = together.get(id(before))  # to those that are about the same pods they are the same
+            if known is None:
+                known = together[id(before)] = before, before + load
+            found[key] = known[1]
     return found
 
 
-def _hit(
-    state: AdmissionState, key: ThrottleKey, needs: Sequence[PodSetRequest], whole: Load
-) -> tuple[ThrottleStatus, ThrottleKey, Load] | None:
-    """Return what a throttle says to the first pods of a workload that it does not let start, and what is wanted."""
-    book = state.throttles
-    limits, used, reserved = book.limits[key], book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
+def _hits(
+    state: AdmissionState, needs: Sequence[PodSetRequest], whole: Mapping[ThrottleKey, Load]
+) -> dict[ThrottleKey, ThrottleStatus]:
+    """Return what each throttle that lets a workload not start says to the first pods of it that it does not let."""
+    book, found = state.throttles, dict[ThrottleKey, ThrottleStatus]()
     for need in needs:
-        pod_class = need.pod_class
-        if not need.required or key not in book.of(pod_class.namespace, pod_class.labels):
+        if not need.required:
             continue
-        pod = load_of(pod_class.requests)
-        rest = whole - pod
-        status = check(limits, used, reserved, pod, rest=rest, cluster=book.throttles[key].is_cluster)
-        if status is not ThrottleStatus.NOT_THROTTLED:
-            return status, key, whole
-    return None
+        pod, rests = load_of(need.pod_class.requests), dict[int, Load]()
+        for key in book.of(need.pod_class.namespace, need.pod_class.labels):
+            if key in found:
+                continue
+            rest = rests.get(id(whole[key]))
+            if rest is None:
+                rest = rests[id(whole[key])] = whole[key] - pod
+            limits, used, reserved = book.limits[key], book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
+            cluster = book.throttles[key].is_cluster
+            status = check(limits, used, reserved, pod, rest=rest, cluster=cluster)
+            if status is not ThrottleStatus.NOT_THROTTLED:
+                found[key] = status
+    return found
 
 
 def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wanted: Load, *, others: int) -> Explanation:

@@ -18,6 +18,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.placed_pods import Hold
 from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 from tutti.cluster.signatures import selector_keys
+from tutti.quota.throttle_terms import TermsOfMany
 from tutti.quota.throttles import JUST_AFTER, NOTHING, Limits, Load, Throttle, load_of, throttle_of
 
 ThrottleKey = tuple[str, str, str]
@@ -79,7 +80,7 @@ class ThrottleBook:
         self._new: dict[ThrottleKey, None] = {}
         self._changes_at: dict[ThrottleKey, float] = {}
         self._next: list[tuple[float, ThrottleKey]] = []
-        self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
+        self._terms: dict[str, TermsOfMany[ThrottleKey]] = {}  # by namespace
         self._counted: dict[PodKey | Hold, ThrottledAs] = {}
         self._coming: list[tuple[list[PodKey], ThrottledAs]] = []  # who came since it was last asked who is counted
         self._answers: dict[str, dict[_Labels, tuple[ThrottleKey, ...]]] = {}
@@ -106,10 +107,10 @@ class ThrottleBook:
         before = self.throttles.get(key)
         if before != found:
             self.throttles[key] = found
-            self._by_namespace.setdefault(found.namespace, {})[key] = None
             self._new[key] = None
             self._helped[found.namespace] = None
             if before is None or before.terms != found.terms:
+                self._terms.setdefault(found.namespace, TermsOfMany()).put(key, found.terms)
                 self._selects_others(key)
         return _labels_read(found)
 
@@ -122,7 +123,9 @@ class ThrottleBook:
         found = self.throttles.pop(key, None)
         if found is None:
             return
-        del self._by_namespace[found.namespace][key]
+        self._terms[found.namespace].drop(key)
+        if not self._terms[found.namespace]:
+            del self._terms[found.namespace]
         for about in (self.used, self.reserved, self.limits, self.told, self.told_at, self.changed, self._new):
             about.pop(key, None)
         self._changes_at.pop(key, None)
@@ -157,19 +160,21 @@ class ThrottleBook:
         if known is None:
             if len(answers) >= _MOST_ANSWERS:
                 answers.clear()
-            asked = (*self._by_namespace.get("", ()), *self._by_namespace.get(namespace, ()))
-            spaces = self._labels_of(namespace)
-            known = tuple(key for key in asked if self.throttles[key].selects(namespace, spaces, labels))
-            answers[about] = known
+            spaces, asked = self._labels_of(namespace), dict.fromkeys(("", namespace))
+            terms = [self._terms[one] for one in asked if one in self._terms]
+            known = answers[about] = tuple(key for one in terms for key in one.selecting(spaces, labels))
         return known
 
     def seen(self, record: PodRecord) -> None:
         """Count a pod as what it is now: used, reserved, or neither."""
-        keys: tuple[ThrottleKey, ...] = ()
-        if self.throttles and record.place and record.scheduler in self._schedulers:
-            keys = self.of(record.namespace, record.pod_signature.labels)
-        load = load_of(record.granted_requests) if keys else NOTHING
-        self._count(record.key, ThrottledAs(keys, load, bool(record.node)) if keys else None)
+        self._count(record.key, self._counted_as(record))
+
+    def _counted_as(self, record: PodRecord) -> ThrottledAs | None:
+        """Return what is to be counted of a pod, and where; None where nothing is."""
+        if not (self.throttles and record.place and record.scheduler in self._schedulers):
+            return None
+        keys = self.of(record.namespace, record.pod_signature.labels)
+        return ThrottledAs(keys, load_of(record.granted_requests), bool(record.node)) if keys else None
 
     def seen_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Count pods that have got a place, those alike together."""
@@ -198,9 +203,13 @@ class ThrottleBook:
 
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Count room that is kept for a pod of a class which is yet to be made."""
+        counted = self._kept_as(pod_class)
+        if counted is not None:
+            self._count(hold, counted)
+
+    def _kept_as(self, pod_class: PodClass) -> ThrottledAs | None:
         keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
-        if keys:
-            self._count(hold, ThrottledAs(keys, load_of(pod_class.requests), is_used=False))
+        return ThrottledAs(keys, load_of(pod_class.requests), is_used=False) if keys else None
 
     def gone(self, about: PodKey | Hold) -> None:
         """Count a pod that is gone, or room that is kept no more, as nothing."""
@@ -221,39 +230,55 @@ class ThrottleBook:
             self._helped.update(dict.fromkeys(key[1] for key in before.keys))
 
     def _add(self, counted: ThrottledAs, sign: int) -> None:
-        amounts = self.used if counted.is_used else self.reserved
+        """Add to what throttles have in use, or take from it: those that have the same in use have the same then."""
+        amounts, load = self.used if counted.is_used else self.reserved, counted.load
+        after: dict[int, tuple[Load, Load]] = {}
         for key in counted.keys:
             if key not in self.throttles:
                 continue
             before = amounts.get(key, NOTHING)
-            amounts[key] = before + counted.load if sign > 0 else before - counted.load
-            if counted.is_used:
-                self.changed[key] = None
+            known = after.get(id(before))
+            if known is None:
+                known = after[id(before)] = (before, before + load if sign > 0 else before - load)
+            amounts[key] = known[1]
+        if counted.is_used:
+            self.changed.update(dict.fromkeys(key for key in counted.keys if key in self.throttles))
 
     def recount(self, cluster: Cluster) -> None:
-        """Count anew the pods of those that select others by now, if there are any.
+        """Count anew the pods of those that select others by now, if there are any; of the others nothing changes.
 
         Where that raises it is to be done again, and until then nobody knows what these use.
         """
         if not self._stale:
             return
-        stale = self._stale
-        self._helped.update(dict.fromkeys(key[1] for key in stale))
-        known = self._by_pod()
-        for about, counted in list(known.items()):
-            if not stale.keys().isdisjoint(counted.keys):
-                del known[about]
-                self._add(counted, -1)
+        stale, known, namespaces = self._stale, self._by_pod(), {key[1] for key in self._stale}
+        self._helped.update(dict.fromkeys(namespaces))
         for key in stale:
             self.used.pop(key, None)
             self.reserved.pop(key, None)
-        spaces = {key[1] for key in stale}
-        for record in cluster.pods.values():
-            if "" in spaces or record.namespace in spaces:
-                self.seen(record)
-        for hold, pod_class in cluster.held.all():
-            self.kept(hold, pod_class)
+        others, those = _Part(lambda key: key not in stale), _Part(lambda key: key in stale)
+        for about, before in list(known.items()):
+            known[about] = before._replace(keys=others.of(before.keys))
+        totals: dict[tuple[int, bool], ThrottledAs] = {}
+        for about, now in self._all_counted(cluster, namespaces):
+            self._count(about, now and now._replace(keys=others.of(now.keys)))
+            if now is not None:
+                known[about], part = now, those.of(now.keys)
+                total = totals.get((id(part), now.is_used), ThrottledAs(part, NOTHING, now.is_used))
+                totals[id(part), now.is_used] = total._replace(load=total.load + now.load)
+        for total in totals.values():
+            self._add(total, 1)
         self._stale = {}
+
+    def _all_counted(
+        self, cluster: Cluster, namespaces: Collection[str]
+    ) -> Iterator[tuple[PodKey | Hold, ThrottledAs | None]]:
+        """Yield what is to be counted of all pods, and all room that is kept, in some namespaces; "": in any."""
+        for record in cluster.pods.values():
+            if "" in namespaces or record.namespace in namespaces:
+                yield record.key, self._counted_as(record)
+        for hold, pod_class in cluster.held.all():
+            yield hold, self._kept_as(pod_class)
 
     def is_stuck(self, key: ThrottleKey) -> bool:
         """Whether nobody knows what a throttle allows, or what its pods use, because to find out has raised."""
@@ -332,6 +357,25 @@ class ThrottleBook:
     def changes(self, key: ThrottleKey, now: float) -> Iterator[tuple[float, Limits]]:
         """Yield the thresholds that come after that in force, each with from when on, Unix seconds: the next ones."""
         return self.throttles[key].changes(now, merge=self._merge)
+
+
+class _Part:
+    """Which of some throttles meet a condition, found out once for each tuple of them: those alike share one.
+
+    Args:
+        meets: The condition.
+    """
+
+    def __init__(self, meets: Callable[[ThrottleKey], bool]) -> None:
+        self._meets = meets
+        self._known: dict[int, tuple[tuple[ThrottleKey, ...], tuple[ThrottleKey, ...]]] = {}
+
+    def of(self, keys: tuple[ThrottleKey, ...]) -> tuple[ThrottleKey, ...]:
+        """Return those of some that meet it."""
+        known = self._known.get(id(keys))
+        if known is None:
+            known = self._known[id(keys)] = keys, tuple(filter(self._meets, keys))
+        return known[1]
 
 
 def _labels_read(throttle: Throttle) -> list[str]:
