@@ -1,5 +1,6 @@
 """A Lease that a server keeps, and candidates for it, by a clock that tests move."""
 
+import copy
 import re
 
 from aiohttp import web
@@ -59,6 +60,13 @@ class Leases:
         if document["metadata"]["resourceVersion"] != str(self.version):
             return self.kube.status(409, "Conflict")
         return self.store(document)
+
+    def back_up(self):
+        """Return what there is, as it would be restored."""
+        return self.version, copy.deepcopy(self.document)
+
+    def restore(self, backup):
+        self.version, self.document = backup
 
     @property
     def spec(self):

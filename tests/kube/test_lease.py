@@ -283,6 +283,47 @@ async def test_a_deleted_lease_ends_leadership(scene):
         await one.renew()
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["an older record", "no record"])
+async def test_a_candidate_that_sees_the_server_go_back_in_time_does_not_lead(scene, kept):
+    """It was restored from a backup: what else is known here is of a history that is no more."""
+    leases, clock, elector = scene
+    first, second = elector("one"), elector("two")
+    backup = leases.back_up()
+    if kept:
+        assert await first.try_acquire()
+        backup = leases.back_up()
+    assert await first.try_acquire()
+    await first.renew()
+    assert not await second.try_acquire()
+
+    leases.restore(backup)
+
+    with pytest.raises(LeadershipLost, match="restored from a backup"):
+        await second.try_acquire()
+    with pytest.raises(LeadershipLost):
+        second.check()
+    await second.end(under_way=False)
+    clock.now += 15.0
+    third = elector("three")
+    assert not await third.try_acquire()
+    clock.now += 15.0
+    assert await third.try_acquire()
+
+
+async def test_a_leader_ends_with_the_history_that_it_led_in(scene):
+    leases, clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    backup = leases.back_up()
+    await one.renew()
+    leases.restore(backup)
+    clock.now += 10.0  # late, it reads before it writes
+    with pytest.raises(LeadershipLost, match="restored from a backup"):
+        await one.renew()
+    await one.end(under_way=False)
+    assert leases.spec["holderIdentity"] == "one"
+
+
 async def test_fields_of_others_survive_and_their_edits_do_not_depose(scene):
     leases, _clock, elector = scene
     one = elector("one")

@@ -221,7 +221,11 @@ class Elector:
             self._free = self._record.version
 
     async def acquire(self) -> None:
-        """Wait until this process is the leader, however long that takes."""
+        """Wait until this process is the leader, however long that takes.
+
+        Raises:
+            LeadershipLost: The server has gone back in time.
+        """
         while True:
             if await self.try_acquire():
                 return
@@ -253,7 +257,11 @@ class Elector:
         self.leaving = True
 
     async def try_acquire(self) -> bool:
-        """Take the lease if it is free, released or expired; return whether this process is the leader now."""
+        """Take the lease if it is free, released or expired; return whether this process is the leader now.
+
+        Raises:
+            LeadershipLost: The server has gone back in time.
+        """
         try:
             await self._read()
             if self._problem and self._record.version != self._let_first[0]:
@@ -348,8 +356,8 @@ class Elector:
     async def _give_up(self, *, read: bool) -> None:
         """Write that nobody holds the lease, where it still is ours."""
         if read:
-            await self._read()
-            if not self._proven_own():
+            await self._record.read()
+            if self._record.rewound or not self._proven_own():
                 return
         try:
             await self._record.write(self._given_up())
@@ -442,13 +450,26 @@ class Elector:
     async def _read(self) -> None:
         """Read the record."""
         await self._record.read()
+        self._end_with_history()
         self._stale = False
+
+    def _end_with_history(self) -> None:
+        """End where the server has gone back in time: a watch goes on at a version, and misses what is below it now.
+
+        Raises:
+            LeadershipLost: So it is.
+        """
+        if self._record.rewound:
+            self._step_down()
+            why = "the API server was restored from a backup, and everything has to be read anew"
+            raise LeadershipLost(f"lease {self._namespace}/{self._name} is an older one than before: {why}")
 
     async def _write(self, spec: dict[str, Any]) -> None:
         """Write the record, creating it where there is none, and count the term from before the sending."""
         sent_at = self._clock()
         self._sent[spec["renewTime"]] = sent_at
         await self._record.write(spec)
+        self._end_with_history()
         # Earlier writes can no longer land: this one has moved the version they were conditioned on.
         self._sent = {spec["renewTime"]: sent_at}
         self._extend(sent_at)

@@ -27,6 +27,8 @@ class LeaseRecord:
     Attributes:
         unchanged_since: Since when it has been as it is, by the clock given.
         term: Its uid and how often it has changed hands, which each bind records; None where there is no Lease.
+        rewound: Whether an older one was seen than before, as where the server was restored from a backup. Nobody
+            deletes a Lease into its past: its version, where it is made anew, is higher than any that was.
     """
 
     def __init__(
@@ -41,6 +43,8 @@ class LeaseRecord:
     ) -> None:
         self.unchanged_since = NEVER
         self.term: LeaseTerm | None = None
+        self.rewound = False
+        self._newest = 0
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -120,6 +124,9 @@ class LeaseRecord:
         """Remember it as it is now."""
         self._document = document
         self.term = None if document is None else _term(document)
+        if self.version.isdecimal():
+            self.rewound = self.rewound or int(self.version) < self._newest
+            self._newest = max(self._newest, int(self.version))
 
     async def _asked_for(self) -> bytes:
         """Return the first answer to as many requests as it takes."""
