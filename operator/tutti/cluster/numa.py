@@ -52,6 +52,7 @@ class NumaColumns:
         available: int64[rows, zones, resources], as reported.
         allocatable: int64[rows, zones, resources], what each zone has in all; UNKNOWN where that is not told.
         costs: int64[rows, zones, zones], the distances.
+        renewed: int64[rows], another number each time that a report is read again.
     """
 
     def __init__(self, rows: Mapping[str, int], names: Sequence[str]) -> None:
@@ -70,6 +71,7 @@ class NumaColumns:
         self._pending: dict[int, dict[PodClass, int]] = {}
         self._of_class: dict[PodClass, dict[int, int]] = {}
         self._crowds: dict[int, int] = {}
+        self._times = 0
         self._make(0, 0, 0)
 
     def __bool__(self) -> bool:
@@ -270,6 +272,8 @@ class NumaColumns:
         self.available[row] = 0
         self.allocatable[row] = UNKNOWN
         self.costs[row] = FARTHEST
+        self._times += 1
+        self.renewed[row] = self._times
 
     def _count(self, pod_class: PodClass, row: int, count: int) -> None:
         if not zone_needs(pod_class).charged:
@@ -293,6 +297,7 @@ class NumaColumns:
         self.available = np.zeros((rows, zones, resources), dtype=np.int64)
         self.allocatable = np.full((rows, zones, resources), UNKNOWN, dtype=np.int64)
         self.costs = np.full((rows, zones, zones), FARTHEST, dtype=np.int64)
+        self.renewed = np.zeros(rows, dtype=np.int64)
 
     def _widen(self, rows: int, zones: int, resources: int) -> None:
         """Have room for more nodes, zones or resources; what is there stays."""
@@ -313,4 +318,5 @@ _COLUMNS: Final = (
     "available",
     "allocatable",
     "costs",
+    "renewed",
 )

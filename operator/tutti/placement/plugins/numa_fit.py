@@ -68,6 +68,14 @@ def made_of(sets: Mask, zones: Mask) -> Mask:
     return np.asarray((zones[:, None, :] | ~sets).all(axis=2), dtype=np.bool_)
 
 
+def given(zones: Mask, free: Counts, amount: int) -> Counts:
+    """Return int64[n, zones]: how much of an amount zones give, bool[n, zones], those of the lowest number first."""
+    has = np.where(zones, np.maximum(free, 0), 0)
+    before = np.cumsum(has, axis=1) - has
+    taken: Counts = np.clip(min(amount, MOST_AMOUNT) - before, 0, has)
+    return taken
+
+
 @dataclass(slots=True)
 class ZoneSearch:
     """The zones of some nodes while pods of a class are put in them.
@@ -287,9 +295,5 @@ class ZoneSearch:
             column = self._numa.column_of.get(name)
             if column is None or not self.needs.counts(name):
                 continue
-            zones = chosen & self._listed[:, :, column]
-            left = np.full(len(self.rows), min(amount, MOST_AMOUNT), dtype=np.int64)
-            for zone in range(zones.shape[1]):
-                taken = np.where(zones[:, zone], np.minimum(left, np.maximum(self.free[:, zone, column], 0)), 0)
-                self.free[:, zone, column] -= taken
-                left -= taken
+            free = self.free[:, :, column]
+            free -= given(chosen & self._listed[:, :, column], free, amount)

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,7 @@ from tutti.cluster.requests import sum_of_amounts
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.plugins import numa_orders
 from tutti.placement.plugins.numa_fit import FITS, MOST_PODS, PLENTY, ZoneSearch
+from tutti.placement.plugins.numa_parts import Lines, Parts, all_fit
 
 MOST_PARTS: Final = 1024
 """Of so many containers it is looked at one by one in which zones they may be; equal pods count once."""
@@ -82,7 +85,7 @@ def loaded(nodes: NodeColumns, rows: Rows, *, besides: ZoneNeeds | None = None) 
     for whole in (False, True):
         at = np.flatnonzero(nodes.numa.pod_scope[rows] == whole)
         group = _Group(nodes, rows[at], whole=whole, restricted=False)
-        pending = group.pending()
+        pending = group.pending() if len(at) else []
         load[at] = group.load([one for one in pending if besides is None or not one.needs.asks_like(besides)])
     return load
 
@@ -91,21 +94,10 @@ def loaded(nodes: NodeColumns, rows: Rows, *, besides: ZoneNeeds | None = None) 
 class _Pending:
     """Pods of a class on some nodes of a group: which of them, int64[k], and how many on each, int64[k]."""
 
+    pod_class: PodClass
     needs: ZoneNeeds
     at: Rows
     counts: Counts
-
-
-def _narrowed(pending: Sequence[_Pending], at: Rows) -> list[_Pending]:
-    """Return what is pending on some nodes of a group, int64[m] ascending, by their places among these."""
-    place = np.full(int(at.max(initial=-1)) + 1, -1, dtype=np.int64)
-    place[at] = np.arange(len(at))
-    found = []
-    for one in pending:
-        mine = one.at < len(place)
-        mine[mine] = place[one.at[mine]] >= 0
-        found.append(_Pending(one.needs, place[one.at[mine]], one.counts[mine]))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +118,9 @@ class _Group:
         for one in others:
             crowded[one.at] = True
         if others:
-            free = np.maximum(free - self.load(others), 0)
-            others, beyond = self._followed(others)
+            followed, beyond = self._followed(others)
+            lines = self._lines(followed)
+            free = np.maximum(free - self._load(lines, beyond), 0)
             for one in beyond:
                 crowded[one.at] = False  # what is left beside all that they may take is what there is
         total, short = self._search(needs, self.rows, free).count(whole=self.whole)
@@ -140,7 +133,7 @@ class _Group:
             at = np.flatnonzero(crowded & (room > 0))
             if len(at):
                 most = np.minimum(room[at], MOST_PODS)
-                room[at] = self._some(at).beside(needs, own[at], _narrowed(others, at), most)
+                room[at] = self._beside(_Pending(pod_class, needs, at, own[at]), followed, lines, most)
         return room, short
 
     def never(self, needs: ZoneNeeds) -> Mask:
@@ -152,25 +145,51 @@ class _Group:
 
     def pending(self, *, besides: PodClass | None = None) -> list[_Pending]:
         """Return what is pending on these nodes, of other classes than one."""
-        place = {row: at for at, row in enumerate(self.rows.tolist())}
-        found = []
-        for pod_class, counts in self.nodes.numa.pending_of.items():
-            here = [(place[row], count) for row, count in counts.items() if row in place and count > 0]
-            if here and pod_class is not besides:
-                at, many = np.array(here, dtype=np.int64).T
-                found.append(_Pending(zone_needs(pod_class), at, many))
-        return found
+        classes, rows, counts, ends = list[PodClass](), list[int](), list[int](), [0]
+        for pod_class, here in self.nodes.numa.pending_of.items():
+            if pod_class is not besides:
+                classes.append(pod_class)
+                rows.extend(here)
+                counts.extend(here.values())
+                ends.append(len(rows))
+        place = np.full(len(self.nodes.numa.policy), -1, dtype=np.int64)
+        place[self.rows] = np.arange(len(self.rows))
+        at, many = place[np.array(rows, dtype=np.int64)], np.array(counts, dtype=np.int64)
+        mine = (at >= 0) & (many > 0)
+        upto = np.cumsum([0, *mine.tolist()])[ends].tolist()
+        at, many = at[mine], many[mine]
+        return [
+            _Pending(one, zone_needs(one), at[first:last], many[first:last])
+            for one, (first, last) in zip(classes, pairwise(upto), strict=True)
+            if first < last
+        ]
 
     def load(self, pending: Sequence[_Pending]) -> Counts:
         """Return int64[n, zones, resources]: the most that pods may take of each zone."""
-        load = np.zeros_like(self.nodes.numa.available[self.rows])
         followed, beyond = self._followed(pending)
-        for one in followed:
-            for _, mine in self._parts(one):
-                load[one.at] += mine
+        return self._load(self._lines(followed), beyond)
+
+    def _load(self, lines: Lines, beyond: Sequence[_Pending]) -> Counts:
+        available = self.nodes.numa.available[self.rows]
+        load = lines.total(lines.most(lines.times(available[lines.at])), len(self.rows))
         for one in beyond:
             load[one.at] += self._all_at_once(one)
         return load
+
+    def _lines(self, pending: Sequence[_Pending], *, init: bool = False) -> Lines:
+        """Return what these pods have aligned at once, or what their init containers have."""
+        parts = [self._parts(one, init=init) for one in pending]
+        shape = self.nodes.numa.available.shape[1:]
+        return Lines.of(parts, [one.at for one in pending], [one.counts for one in pending], shape)
+
+    def _parts(self, one: _Pending, *, init: bool = False) -> Parts:
+        """Return what pods of a class have aligned at once; it is looked at once for each report of their nodes."""
+        numa, rows, needs = self.nodes.numa, self.rows[one.at], one.needs
+        stamp = (rows.tobytes(), numa.renewed[rows].tobytes(), numa.available.shape[1:], self.nodes.capacity_version)
+        asked = [amounts for amounts, _ in needs.init] if init else self._asked(needs)
+        key = ("zone parts", self.whole, self.restricted, init)
+        search = partial(self._search, needs, rows)
+        return one.pod_class.keep(key, stamp, lambda: Parts.of(search(numa.available[rows]), asked))
 
     def _followed(self, pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:
         """Return those whose containers are looked at one by one, those of few first, and those beyond `MOST_PARTS`."""
@@ -194,9 +213,6 @@ class _Group:
                 load[:, :, column] = np.minimum(most[:, None], np.maximum(numa.available[rows][:, :, column], 0))
         return load
 
-    def _some(self, at: Rows) -> _Group:
-        return _Group(self.nodes, self.rows[at], self.whole, self.restricted)
-
     def _search(self, needs: ZoneNeeds, rows: Rows, free: Counts) -> ZoneSearch:
         return ZoneSearch(self.nodes, needs, rows, free.copy(), self.restricted)
 
@@ -204,62 +220,58 @@ class _Group:
         """Return what of a pod is in one zone each."""
         return (needs.whole,) if self.whole else needs.containers
 
-    def _parts(self, one: _Pending) -> list[tuple[Amounts, Counts]]:
-        """Return what of these pods is in one zone each, and int64[k, zones, resources]: the most it takes there."""
-        numa, rows, out = self.nodes.numa, self.rows[one.at], []
-        search = self._search(one.needs, rows, numa.available[rows])
-        for whole in self._asked(one.needs):
-            asked = search.considered(whole)
-            terms = search.terms(asked)
-            times = np.minimum(search.times(terms), one.counts[:, None])
-            mine = np.zeros((len(rows), *numa.available.shape[1:]), dtype=np.int64)
-            for column, amount, where in terms[2]:
-                mine[:, :, column] = np.where(where[:, None], times * amount, 0)
-            out.append((asked, mine))
-        return out
-
-    def beside(self, needs: ZoneNeeds, own: Counts, others: Sequence[_Pending], most: Counts) -> Counts:
-        """Return int64[n]: how many more pods, at most so many, are admitted beside others in every order.
+    def _beside(self, mine: _Pending, others: Sequence[_Pending], theirs: Lines, most: Counts) -> Counts:
+        """Return int64[m]: how many more pods of a class are admitted beside others in every order.
 
         Args:
-            needs: Theirs.
-            own: int64[n], how many of them are pending.
-            others: Who else is.
-            most: int64[n].
+            mine: On which nodes they are counted, and how many of them are pending there.
+            others: Who else is, anywhere.
+            theirs: What those have aligned.
+            most: int64[m], not more than so many.
         """
-        everywhere = np.arange(len(self.rows))
-        low, high = np.zeros(len(self.rows), dtype=np.int64), most.copy()
-        trial = high
+        available, here = self.nodes.numa.available[self.rows], np.zeros(len(self.rows), dtype=np.bool_)
+        here[mine.at] = True
+        own, own_init = self._lines([mine]), self._init([mine])
+        theirs, their_init = theirs.on(here), self._init(others).on(here)
+        low, high = np.zeros_like(most), most.copy()
+        trial, counts = high, np.zeros(len(self.rows), dtype=np.int64)
         while (low < high).any():
-            safe = self._is_safe([*others, _Pending(needs, everywhere, own + trial)])
+            counts[mine.at] = mine.counts + trial
+            lines, init = own.counting(counts).beside(theirs), own_init.counting(counts).beside(their_init)
+            safe = all_fit(lines, init, available)[mine.at]
             low, high = np.where(safe, trial, low), np.where(safe, high, trial - 1)
             trial = (low + high + 1) // 2
         few = np.flatnonzero(low < most)[: numa_orders.MOST_NODES]
-        for at, more in zip(few.tolist(), self._tried(needs, own, others, few, low, most), strict=True):
+        for at, more in zip(few.tolist(), self._tried(mine, others, few, low, most), strict=True):
             low[at] = more
         return low
 
+    def _init(self, pending: Sequence[_Pending]) -> Lines:
+        """Return what is aligned by itself and given back, where pods are not aligned as a whole."""
+        return self._lines([] if self.whole else [one for one in pending if one.needs.init], init=True)
+
     def _tried(
-        self, needs: ZoneNeeds, own: Counts, others: Sequence[_Pending], few: Rows, least: Counts, most: Counts
+        self, mine: _Pending, others: Sequence[_Pending], few: Rows, least: Counts, most: Counts
     ) -> Iterator[int]:
         """Yield for some nodes how many more pods are admitted, as far as few enough are pending to try all orders."""
         known: dict[Hashable, int] = {}
         steps_left = numa_orders.MOST_ALIGNED_TOGETHER
-        here: dict[int, list[tuple[ZoneNeeds, int]]] = {at: [] for at in few.tolist()}
+        here: dict[int, list[tuple[_Pending, int]]] = {int(mine.at[nth]): [(mine, nth)] for nth in few.tolist()}
         for one in others:
-            for at, count in zip(one.at.tolist(), one.counts.tolist(), strict=True):
+            for nth, at in enumerate(one.at.tolist()):
                 if at in here:
-                    here[at].append((one.needs, count))
-        for at, kinds in here.items():
-            pending = int(own[at]) + sum(count for _, count in kinds)
-            top = min(int(most[at]), numa_orders.MOST_PODS - pending)
-            if top <= least[at]:
-                yield int(least[at])
+                    here[at].append((one, nth))
+        for nth, (at, kinds) in zip(few.tolist(), here.items(), strict=True):
+            counts = [int(one.counts[there]) for one, there in kinds]
+            top = min(int(most[nth]), numa_orders.MOST_PODS - sum(counts))
+            if top <= least[nth]:
+                yield int(least[nth])
                 continue
-            key = (self._looks(at), int(own[at]), top, tuple((id(kind), count) for kind, count in kinds))
+            kinds_there = tuple((id(one.pod_class), count) for (one, _), count in zip(kinds, counts, strict=True))
+            key = self._looks(at), top, kinds_there
             if key not in known:
                 found = self._most_in_every_order(
-                    at, [(needs, int(own[at])), *kinds], int(least[at]), top, min(numa_orders.MOST_ALIGNED, steps_left)
+                    at, kinds, counts, (int(least[nth]), top), min(numa_orders.MOST_ALIGNED, steps_left)
                 )
                 known[key], steps_left = found[0], steps_left - found[1]
             yield known[key]
@@ -271,56 +283,34 @@ class _Group:
         return tuple(part.tobytes() for part in parts)
 
     def _most_in_every_order(
-        self, at: int, kinds: Sequence[tuple[ZoneNeeds, int]], least: int, most: int, most_steps: int
+        self,
+        at: int,
+        kinds: Sequence[tuple[_Pending, int]],
+        counts: Sequence[int],
+        span: tuple[int, int],
+        most_steps: int,
     ) -> tuple[int, int]:
         """Find how many more of the first kind are admitted beside all, from so many that are up to so many.
 
         Returns:
             How many, and the steps that it took, of so many at most.
         """
-        if sum(self._part_count(needs) for needs, _ in kinds) > most_steps:
+        least, most = span
+        if sum(self._part_count(one.needs) for one, _ in kinds) > most_steps:
             return least, 0  # not even one pod of each could be followed
         free = tuple(map(tuple, self.nodes.numa.available[self.rows[at]].tolist()))
-        steps, (own, *others) = [self._steps(at, needs) for needs, _ in kinds], [count for _, count in kinds]
+        steps, (own, *others) = [self._steps(one, nth) for one, nth in kinds], counts
         more, taken = least, sum(len(one) for one in steps)
         while more < most:
-            counts, left = [own + more + 1, *others], most_steps - taken
-            safe, took = numa_orders.are_admitted_in_every_order(free, steps, counts, left)
+            left = most_steps - taken
+            safe, took = numa_orders.are_admitted_in_every_order(free, steps, [own + more + 1, *others], left)
             taken += took
             if not safe:
                 break
             more += 1
         return more, taken
 
-    def _steps(self, at: int, needs: ZoneNeeds) -> numa_orders.Steps:
-        search = self._search(needs, self.rows[[at]], self.nodes.numa.available[self.rows[[at]]])
-        asked = [(one, True) for one in self._asked(needs)]
-        if not self.whole:
-            asked = [*((one, False) for one, _ in needs.init), *asked]
-        found = []
-        for one, stays in asked:
-            able, limited, counted = search.terms(search.considered(one))
-            wanted = tuple((column, amount) for column, amount, where in counted if where[0])
-            found.append(numa_orders.Step(stays, bool(limited[0]), tuple(np.flatnonzero(able[0]).tolist()), wanted))
-        return tuple(found)
-
-    def _is_safe(self, pending: Sequence[_Pending]) -> Mask:
-        """Return bool[n]: where all that would be pending is admitted, in whatever order."""
-        parts = [(one, asked, mine) for one in pending for asked, mine in self._parts(one)]
-        load = np.zeros_like(self.nodes.numa.available[self.rows])
-        for one, _, mine in parts:
-            load[one.at] += mine
-        safe = np.ones(len(self.rows), dtype=np.bool_)
-        for one, asked, mine in parts:
-            rows = self.rows[one.at]
-            search = self._search(one.needs, rows, self.nodes.numa.available[rows] - (load[one.at] - mine))
-            terms = search.terms(asked)
-            fits = np.where(terms[1], search.times(terms).sum(axis=1), PLENTY)
-            safe[one.at] &= fits >= one.counts
-        for one in pending if not self.whole else ():
-            rows = self.rows[one.at]
-            search = self._search(one.needs, rows, self.nodes.numa.available[rows] - load[one.at])
-            for init, _ in one.needs.init:  # it needs room beside all that runs, and gives it back
-                terms = search.terms(search.considered(init))
-                safe[one.at] &= ~terms[1] | (search.times(terms) > 0).any(axis=1) | (one.counts == 0)
-        return safe
+    def _steps(self, one: _Pending, nth: int) -> numa_orders.Steps:
+        """Return what is aligned for a pod of a class, one after another, on the nth of its nodes."""
+        first = () if self.whole else self._parts(one, init=True).steps(nth, stays=False)
+        return (*first, *self._parts(one).steps(nth, stays=True))

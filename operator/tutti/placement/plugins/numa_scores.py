@@ -21,7 +21,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.numa import NO_ZONE, SINGLE, NumaColumns
 from tutti.cluster.numa_needs import ZoneNeeds, zone_needs
 from tutti.placement.framework import MAX_SCORE, Counts, Mask, Rows, Scores
-from tutti.placement.plugins.numa_fit import made_of, sets_of_zones
+from tutti.placement.plugins.numa_fit import given, made_of, sets_of_zones
 from tutti.placement.plugins.numa_room import loaded
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"]
@@ -202,8 +202,5 @@ class _FewestZones:
             column = self.numa.column_of.get(name)
             if column is None:
                 continue
-            left = np.full(len(self.rows), min(amount, MOST_AMOUNT), dtype=np.int64)
-            for zone in range(zones.shape[1]):
-                taken = np.where(zones[:, zone], np.minimum(left, self.free[:, zone, column]), 0)
-                self.free[:, zone, column] -= taken
-                left -= taken
+            free = self.free[:, :, column]
+            free -= given(zones, free, amount)
