@@ -14,7 +14,8 @@ from tutti.api.cards import CardDemand, CardNeeds, CardWishes
 from tutti.api.hami import LINKS, REGISTER
 from tutti.cluster.cards import fitting
 from tutti.cluster.cards.columns import CardColumns
-from tutti.cluster.cards.fitting import card_room, choose_parts, most_groups
+from tutti.cluster.cards.fitting import card_room, choose_parts
+from tutti.cluster.cards.room import most_groups
 
 
 def greedy_groups(times: list[int], size: int) -> int:
@@ -100,19 +101,21 @@ def test_nodes_are_counted_anew_only_where_their_cards_changed(monkeypatch):
     for name in names:
         found.read(name, {REGISTER: json.dumps(told)})
     needs = CardNeeds((CardDemand(1, 3000), CardDemand(1, 1000)))
-    counted: list[int] = []
-    count = fitting._count
-    monkeypatch.setattr(fitting, "_count", lambda *asked: counted.append(1) or count(*asked))
+    counted: list[int] = []  # on how many nodes, each time
+    count = fitting.count_in_turn
+    monkeypatch.setattr(
+        fitting, "count_in_turn", lambda room, *asked: counted.append(len(room.memory)) or count(room, *asked)
+    )
     assert card_room(found, needs).tolist() == [4] * 20
-    assert len(counted) == 1  # they are alike
+    assert counted == [1]  # they are alike
 
     (grant,) = choose_parts(found, needs, 0, "n3", 1)
     found.take("pod", grant)
     assert card_room(found, needs).tolist() == [4] * 3 + [3] + [4] * 16
-    assert len(counted) == 2
+    assert counted == [1, 1]
     found.free("pod", "n3")
     assert card_room(found, needs).tolist() == [4] * 20
-    assert len(counted) == 2
+    assert counted == [1, 1]
 
 
 def test_init_containers_that_ask_for_the_same_count_as_one():

@@ -4,117 +4,25 @@ A container has each of its cards once. So n pods that want c cards each, of car
 fit where the sum of min(k, n) is at least n * c, whatever has been given out before; that is counted for all nodes at
 once. Pods of which several containers ask for cards are put on cards one after another, once for nodes alike: what
 was counted is kept by what the cards of a node are and what is taken of them, and counted anew where that changes.
-Rules of a card: HAMi 2.9, pkg/device/nvidia/device.go, Fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tutti.api.cards import ALL_CORES, CardDemand, CardNeeds, CardPart, CardWishes, Parts
-from tutti.cluster.cards.columns import Amount, CardColumns, Grant, Mask
+from tutti.api.cards import CardDemand, CardNeeds, CardPart, CardWishes, Parts
+from tutti.cluster.cards.columns import Amount, CardColumns, Grant
+from tutti.cluster.cards.counting import count_in_turn
+from tutti.cluster.cards.room import CardRoom, larger, most_groups
 
 MOST_PODS: Final = 1024
 """So many pods of several containers with cards are put on one node; no kubelet takes as many."""
 MOST_SETS: Final = 1024
 """So many sets of cards are weighed by their links; eight cards have 70 of four."""
-_PLENTY: Final = 1_000_000
-
-
-@dataclass(slots=True)
-class CardRoom:
-    """The cards of some nodes, as what is free of them changes while pods are put there.
-
-    Attributes:
-        memory, cores, slots: int64[n, cards], what there is.
-        used_memory, used_cores, used_slots: int64[n, cards], what is taken; changed as pods are put.
-        allowed: bool[n, cards], which cards the pods may have.
-        numa: int64[n, cards].
-    """
-
-    memory: Amount
-    cores: Amount
-    slots: Amount
-    used_memory: Amount
-    used_cores: Amount
-    used_slots: Amount
-    allowed: Mask
-    numa: Amount
-
-    @classmethod
-    def at(cls, columns: CardColumns, wishes: CardWishes, rows: slice | NDArray[np.int64]) -> CardRoom:
-        """Return the cards of some rows; what is taken is copied."""
-        allowed = columns.allowed(wishes)
-        return cls(
-            columns.memory[rows], columns.cores[rows], columns.slots[rows],
-            columns.used_memory[rows].copy(), columns.used_cores[rows].copy(), columns.used_slots[rows].copy(),
-            allowed[rows], columns.numa[rows],
-        )  # fmt: skip
-
-    def states(self) -> Amount:
-        """Return int64[n, 8 * cards]: all of that; nodes whose rows are equal take the same pods."""
-        return np.concatenate(
-            (
-                self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots,
-                self.allowed.astype(np.int64), self.numa,
-            ),
-            axis=1,
-        )  # fmt: skip
-
-    def asked(self, demand: CardDemand) -> Amount:
-        """Return int64[n, cards]: MiB that a container would have of each card."""
-        return self.memory * demand.percent // 100 if not demand.memory else np.full_like(self.memory, demand.memory)
-
-    def times(self, demand: CardDemand, wishes: CardWishes) -> Amount:
-        """Return int64[n, cards]: how many more containers each card takes."""
-        asked = self.asked(demand)
-        fits = np.maximum(self.slots - self.used_slots, 0)
-        left = np.maximum(self.memory - self.used_memory, 0)
-        np.minimum(fits, np.where(asked > 0, left // np.maximum(asked, 1), _PLENTY), out=fits)
-        free = np.maximum(self.cores - self.used_cores, 0)
-        if demand.cores:
-            np.minimum(fits, free // demand.cores, out=fits)
-        else:
-            fits[(self.cores > 0) & (free == 0)] = 0
-        if demand.cores == ALL_CORES:
-            fits[(self.cores == ALL_CORES) & (self.used_slots > 0)] = 0
-        if "mutex" in wishes.policies:
-            fits = np.where(self.used_slots > 0, 0, np.minimum(fits, 1))
-        return np.where(self.allowed, fits, 0)
-
-    def pods(self, demand: CardDemand, wishes: CardWishes) -> Amount:
-        """Return int64[n]: how many more pods fit of which one container asks for that, and no other for any."""
-        fits = self.times(demand, wishes)
-        if demand.count == 1:
-            return np.asarray(fits.sum(axis=1), dtype=np.int64)
-        if not wishes.one_numa_node:
-            return most_groups(fits, demand.count)
-        total = np.zeros(len(fits), dtype=np.int64)
-        for number in np.unique(self.numa[self.allowed]).tolist():
-            total += most_groups(np.where(self.numa == number, fits, 0), demand.count)
-        return total
-
-
-def most_groups(times: Amount, size: int) -> Amount:
-    """Return int64[n]: how many groups of so many different cards can be made of cards that can be used so many times.
-
-    Args:
-        times: int64[n, cards].
-        size: How many cards a group has.
-    """
-    low = np.zeros(len(times), dtype=np.int64)
-    high = times.sum(axis=1) // size
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        enough = np.minimum(times, middle[:, None]).sum(axis=1) >= middle * size
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
-    return low
 
 
 def card_room(columns: CardColumns, needs: CardNeeds, most: int = MOST_PODS) -> Amount:
@@ -132,13 +40,18 @@ def card_room(columns: CardColumns, needs: CardNeeds, most: int = MOST_PODS) -> 
         np.minimum(out, found.pods(demand, needs.wishes), out=out)
     states = found.states()
     known = columns.counts_of(needs)
-    for row in np.flatnonzero(out > 0).tolist():
-        state, wanted = states[row].tobytes(), int(out[row])
+    rows = np.flatnonzero(out > 0)
+    state_of = [state.tobytes() for state in states[rows]]
+    fresh: dict[bytes, int] = {}
+    for row, state, wanted in zip(rows.tolist(), state_of, out[rows].tolist(), strict=True):
         count, asked = known.get(state, (0, 0))
         if count == asked < wanted:
-            count = _count(CardRoom.at(columns, needs.wishes, np.array([row])), needs, wanted)
-            known[state] = count, wanted
-        out[row] = min(count, wanted)
+            fresh.setdefault(state, row)
+    if fresh:
+        at = np.array(list(fresh.values()))
+        counts = count_in_turn(CardRoom.at(columns, needs.wishes, at), needs, out[at])
+        known.update(zip(fresh, zip(counts.tolist(), out[at].tolist(), strict=True), strict=True))
+    out[rows] = np.minimum(out[rows], [known[state][0] for state in state_of])
     return out
 
 
@@ -150,14 +63,6 @@ def _distinct(needs: CardNeeds) -> CardNeeds:
     begun = tuple(dict.fromkeys(one for one in needs.containers[: needs.first] if one is not None))
     running = tuple(one for one in needs.containers[needs.first :] if one is not None)
     return CardNeeds((*begun, *running), len(begun), needs.wishes)
-
-
-def _count(room: CardRoom, needs: CardNeeds, most: int) -> int:
-    """Return how many pods can be put on the cards of one node, one after another, up to so many."""
-    count = 0
-    while count < most and _put(room, needs, ()) is not None:
-        count += 1
-    return count
 
 
 def choose_parts(columns: CardColumns, needs: CardNeeds, row: int, node: str, count: int) -> list[Grant]:
@@ -180,22 +85,21 @@ def choose_parts(columns: CardColumns, needs: CardNeeds, row: int, node: str, co
 
 _Links = Sequence[Sequence[int]]
 _Found = list[list[tuple[int, int, int]]]
-_Used = tuple[Amount, Amount, Amount]
 
 
 def _put(room: CardRoom, needs: CardNeeds, links: _Links) -> _Found | None:
     """Put one pod on the cards of one node; returns per container card, MiB and cores; None where it does not fit."""
-    before = _used(room)
+    before = room.used
     peak, found = before, _Found()
     for at, demand in enumerate(needs.containers):
         if at <= needs.first:
-            _restore(room, before)
+            room.restore(before)
         if demand is None:
             found.append([])
             continue
         chosen = _choose(room, demand, needs.wishes, links, only=needs.single is not None)
         if chosen is None:
-            _restore(room, before)
+            room.restore(before)
             return None
         asked = room.asked(demand)[0]
         for card in chosen:
@@ -203,22 +107,9 @@ def _put(room: CardRoom, needs: CardNeeds, links: _Links) -> _Found | None:
             room.used_cores[0, card] += demand.cores
             room.used_slots[0, card] += 1
         found.append([(card, int(asked[card]), demand.cores) for card in chosen])
-        peak = _larger(peak, _used(room))
-    _restore(room, peak)
+        peak = larger(peak, room.used)
+    room.restore(peak)
     return found
-
-
-def _used(room: CardRoom) -> _Used:
-    return room.used_memory.copy(), room.used_cores.copy(), room.used_slots.copy()
-
-
-def _larger(one: _Used, other: _Used) -> _Used:
-    memory, cores, slots = (np.maximum(mine, theirs) for mine, theirs in zip(one, other, strict=True))
-    return memory, cores, slots
-
-
-def _restore(room: CardRoom, used: _Used) -> None:
-    room.used_memory, room.used_cores, room.used_slots = (one.copy() for one in used)
 
 
 def _choose(
@@ -258,14 +149,7 @@ def _leaves_room(fits: Amount, chosen: Sequence[int], count: int) -> bool:
 def _by_worth(room: CardRoom, wishes: CardWishes, fits: Amount) -> list[int]:
     """Return the cards that can be used, the best first: where least is left, or most where they are to be spread."""
     able = np.flatnonzero(fits > 0)
-    left = (room.memory - room.used_memory)[0, able]
-    cores, slots = (room.cores - room.used_cores)[0, able], (room.slots - room.used_slots)[0, able]
-    keys: list[Amount] = [able, slots, cores, left]
-    ordering = next((one for one in wishes.policies if one in ("binpack", "spread", "numa")), "binpack")
-    if ordering == "spread":
-        keys = [able, -slots, -cores, -left]
-    elif ordering == "numa":
-        keys = [*keys, room.numa[0, able]]
+    keys = [one[0, able] for one in room.worth(wishes)]
     order: list[int] = able[np.lexsort(keys)].tolist()
     return order
 

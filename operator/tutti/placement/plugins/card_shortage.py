@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti.api.cards import CardDemand
 from tutti.api.messages import counted
-from tutti.cluster.cards.fitting import CardRoom
+from tutti.cluster.cards.room import CardRoom
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Mask

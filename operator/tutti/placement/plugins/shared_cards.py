@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tutti.api.cards import NO_CARDS
 from tutti.api.hami import COUNT
-from tutti.cluster.cards.fitting import MOST_PODS, CardRoom, card_room
+from tutti.cluster.cards.fitting import MOST_PODS, card_room
+from tutti.cluster.cards.room import CardRoom
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
