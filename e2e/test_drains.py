@@ -36,6 +36,7 @@ def test_members_of_a_node_that_is_drained_go_elsewhere_and_the_others_stay(
 ) -> None:
     """The queue is of the gang's size, and the budget lets the next one go when the one before has a successor.
 
+    Another gang waits for the quota of each that goes.
     Its members forgive a node that is silent for as long as the server may be away, as pods do by default.
     """
     server: Server | None = request.getfixturevalue("server") if killed == "API server" else None
@@ -47,6 +48,8 @@ def test_members_of_a_node_that_is_drained_go_elsewhere_and_the_others_stay(
         story.namespace, {"metadata": {"name": "train"}, "spec": budget}
     )
     story.wait(lambda: ready(story) == 4, "the gang to run")
+    story.gang("next", 1, queue=story.namespace)
+    story.wait(lambda: story.why("next").get("gate") == "Quota", "another gang to wait for quota")
     before = story.living("train")
     stay = {name: node for name, node in before.items() if node != drained}
 
@@ -70,6 +73,7 @@ def test_members_of_a_node_that_is_drained_go_elsewhere_and_the_others_stay(
     assert drained not in after.values()
     assert stay.items() <= after.items()
     assert story.condition("PodGroup", "train", "Degraded").get("status") != "True"
+    assert story.where("next") == {}
 
 
 def test_a_gang_that_is_approved_after_a_node_of_it_was_cordoned_is_not_bound_there(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.engine.world import World
@@ -154,6 +156,49 @@ def test_a_reservation_ends_with_its_workload(change):
     assert (world.used("cq"), free(world)) == (0, 8)
 
 
+@pytest.mark.parametrize("order", [*itertools.permutations(["pods", "Workload", "LocalQueue"])], ids=" ".join)
+def test_a_reservation_ends_with_its_namespace_in_whatever_order_that_is_emptied(order):
+    world = promising(gpus=3)
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"}, "gone")
+    world.remove_object("Workload", "w")
+    spec = {"podGroups": [{"name": "main", "count": 3, "template": TEMPLATE}], "queueName": "queue"}
+    world.object("Workload", "w", spec, "gone")
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w", group="main", namespace="gone")
+    world.run()
+    world.gang("next", 3, queue="queue")
+    world.run()
+    assert (world.used("cq"), world.where("next")) == (3, {})
+    for what in order:
+        if what == "pods":
+            world.delete("w-0", namespace="gone")
+            world.decide()
+            world.delete("w-1", namespace="gone")
+        else:
+            world.remove_object(what, "w" if what == "Workload" else "queue", "gone")
+        world.decide()
+    world.run()
+    assert len(world.where("next")) == 3
+    assert world.used("cq") == 3
+    assert [key for key in world.engine.state.workloads if key[1] == "gone"] == []
+
+
+def test_a_reservation_outlasts_the_quota_that_it_has_and_nobody_else_gets_of_it():
+    world = promising(gpus=3)
+    world.run()
+    world.queue("cq", gpus=1)
+    world.run()
+    world.pod("next", queue="queue")
+    world.run()
+    assert world.used("cq") == 3
+    assert "0 free now (0 of its own 1)" in world.why("Pod", "next").message
+    for rank in range(3):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    assert set(world.where()) == {"w-0", "w-1", "w-2"}
+    assert world.used("cq") == 3
+
+
 def test_nothing_is_held_for_promised_members_while_the_gang_is_being_bound():
     world = promising(2)
     world.hold_binds = True
@@ -246,11 +291,13 @@ def test_members_are_what_was_promised_however_the_amounts_of_their_template_are
     assert workload.groups["main"].holds == held[1:]
 
 
-@pytest.mark.parametrize("how", ["it shrinks", "others fill it"])
+@pytest.mark.parametrize("how", ["it shrinks", "another has its name", "others fill it"])
 def test_a_node_that_has_become_too_small_takes_the_reservation_with_it(how):
     world = promising(3)
     world.run()
-    if how == "it shrinks":
+    if how == "another has its name":
+        world.remove_node("n1")
+    if how != "others fill it":
         world.node("n1", gpus=2)
     else:
         world.pod("foreign", gpus=6, node="n1", scheduler="default-scheduler")
