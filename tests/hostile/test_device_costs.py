@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.engine.devices import asks_for, device_class, resource_slice
+from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
+from tutti.api.devices import ResourceClaim, ResourceSlice
+from tutti.cluster.devices import programs, search_time
+from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.projections import DeviceProjection
 from tutti.placement.plugins import device_shortage, devices
 
 OF = "device.attributes['gpu.example.com']"
@@ -35,8 +39,8 @@ def selecting(expression: str, **asked: Any) -> dict[str, Any]:
     return asks_for(selectors=[{"cel": {"expression": expression}}], **asked)
 
 
-def world_of(nodes: int) -> World:
-    world = World()
+def world_of(nodes: int, *namespaces: str) -> World:
+    world = World(namespaces=namespaces or ("default",))
     world.devices.put(device_class())
     for number in range(nodes):
         world.devices.put(resource_slice(f"n{number}"))
@@ -70,3 +74,90 @@ def test_nodes_that_are_ruled_out_for_one_reason_are_ruled_out_together(monkeypa
     world.decide()
     assert "40" in world.why("Pod", "theirs").message or "no such key" in world.why("Pod", "theirs").message
     assert calls.total() < 10
+
+
+def network_of(pools: int, nodes: int = 3, each: int = 40) -> World:
+    """Nodes that share pools of devices, of which no two are alike to whoever looks at their index."""
+    world = World()
+    world.devices.put(device_class())
+    for pool in range(pools):
+        spec = {"driver": "gpu.example.com", "pool": {"name": f"p{pool}", "resourceSliceCount": 1}, "allNodes": True}
+        listed = [{"name": f"d{at}", "attributes": {"index": {"int": pool * each + at}}} for at in range(each)]
+        world.devices.put(
+            decoded({"metadata": {"name": f"p{pool}"}, "spec": {**spec, "devices": listed}}, ResourceSlice)
+        )
+    for number in range(nodes):
+        world.node(f"n{number}", gpus=0)
+    return world
+
+
+def test_devices_of_a_network_are_looked_at_once_for_all_claims_and_asked_about_once_for_each(monkeypatch, calls):
+    """Each claim had them all looked at, and asked about time and again, for pods after it and for what is said of it."""
+    watched(monkeypatch, calls, DeviceProjection, "_kind")
+    watched(monkeypatch, calls, DeviceProgram, "selects")
+    devices, claims = 3 * 40, 10
+    world = network_of(3)
+    for at in range(claims):
+        world.devices.make_claim(f"c{at}", selecting(f"{OF}.index >= {devices + at}"))
+        world.pod(f"p{at}", gpus=0, device_claims=(f"c{at}",))
+    world.decide()
+    assert "0 of 120 devices of class gpu match" in world.why("Pod", "p0").message
+    without_selector = claims  # what is told of a claim is also what it finds without its selector, there at once
+    assert calls["selects"] <= claims * devices + 2 * without_selector
+    assert calls["_kind"] <= 6 * devices
+
+
+def unlike(world: World, count: int, how: str = "==") -> None:
+    """So many pods, each with a claim of its own that is another than all others, not told in columns.
+
+    All devices are what they ask for, or with `!=` none.
+    """
+    for at in range(count):
+        world.devices.make_claim(f"c{at}", selecting(f"!({OF}.uuid {how} 'none-{at}')"))
+        world.pod(f"p{at}", gpus=0, device_claims=(f"c{at}",))
+
+
+def honest(world: World) -> None:
+    """A pod of another namespace that asks for one certain device."""
+    meta = {"name": "honest", "namespace": "honest", "uid": "honest"}
+    world.devices.put(decoded({"metadata": meta, "spec": selecting(f"!({OF}.uuid != 'n7-3')")}, ResourceClaim))
+    world.pod("honest", namespace="honest", gpus=0, device_claims=("honest",))
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "counted"),
+    [
+        ("MOST_FREE_STEPS", 100, "search"),
+        ("MOST_FREE_WORK", 20_000, "told"),
+        ("MOST_TEXT", 300, "told"),
+        ("MOST_LOOKS", 20, "bits"),
+    ],
+)
+def test_many_unlike_claims_of_a_namespace_cost_a_turn_no_more_than_few(monkeypatch, calls, bound, most, counted):
+    """Each had as much time as a turn has for one of them; now it is theirs together, and the others' is untouched."""
+    monkeypatch.setattr(search_time, bound, most)
+    monkeypatch.setattr(search_time, "MOST_STEPS", 100)
+    watched(monkeypatch, calls, programs, counted)
+    done = set()
+    for count in (20, 40):
+        world = world_of(20, "default", "honest")
+        unlike(world, count, "!=" if bound == "MOST_LOOKS" else "==")
+        honest(world)
+        calls.clear()
+        world.run()
+        done.add(calls[counted])
+        assert world.where(namespace="honest") == {"honest": "n7"}
+    assert len(done) == 1
+
+
+def test_claims_that_are_cut_short_get_their_devices_in_the_end(monkeypatch):
+    monkeypatch.setattr(search_time, "MOST_FREE_STEPS", 50)
+    monkeypatch.setattr(search_time, "MOST_STEPS", 20)
+    monkeypatch.setattr(search_time, "MOST_TEXT", 400)
+    world = world_of(20)
+    unlike(world, 20)
+    world.run()
+    assert 0 < len(world.where()) < 20
+    world.until(1200)
+    assert len(world.where()) == 20
+    assert world.replay().differences == []

@@ -22,7 +22,7 @@ from tests.hostile.target import NAMESPACE
 from tests.hostile.ward import HONEST, HarmError, Ward, treat
 from tutti.api.devices import EXTENDED_CLAIM, ResourceClaim
 from tutti.api.selectors import Toleration
-from tutti.cluster.devices import programs
+from tutti.cluster.devices import programs, search_time
 from tutti.cluster.devices.offers import Verdict
 from tutti.cluster.devices.search import search
 from tutti.engine.records.device_observations import DeviceClaimSeen, DeviceClassSeen
@@ -188,7 +188,7 @@ def test_a_claim_that_is_searched_long_is_not_searched_again_for_each_thing_that
     assert set(world.where()) == {"honest"}
     assert world.why("Pod", "theirs").message
     tries = 2  # by itself, and beside what the honest pod has got
-    assert steps["all"] <= tries * (programs.MOST_STEPS + programs.FREE_STEPS) + 100
+    assert steps["all"] <= tries * (search_time.MOST_STEPS + search_time.FREE_STEPS) + 100
 
 
 def world_of(free: int) -> World:

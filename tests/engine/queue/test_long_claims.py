@@ -7,7 +7,7 @@ from typing import Any
 from tests.engine.devices import asks_for, device_class, resource_slice
 from tests.engine.world import World
 from tutti.cluster.devices.offers import TOO_MANY_WAYS, Verdict
-from tutti.cluster.devices.programs import FREE_STEPS, MOST_STEPS
+from tutti.cluster.devices.search_time import FREE_STEPS, MOST_STEPS
 from tutti.engine.records.never_admitted import TOO_MANY_TERMS
 
 UNLIKE = "device.attributes['gpu.example.com'].uuid != "

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.devices import asks_for, device_class, resource_slice
 from tests.engine.world import World
-from tutti.cluster.devices import programs
+from tutti.cluster.devices import programs, search_time
 from tutti.cluster.devices.offers import Verdict
 from tutti.cluster.devices.search import search
 
@@ -67,7 +67,7 @@ def test_who_takes_long_is_not_looked_at_anew_for_each_device_that_comes_and_goe
             world.finish(name)
             world.devices.free(name)
             world.until(1)
-    long = [one for one in steps if one > programs.FREE_STEPS]
+    long = [one for one in steps if one > search_time.FREE_STEPS]
     assert 1 <= len(long) <= 2 * (60 * MINUTES).bit_length()
     assert world.why("Pod", "theirs").message
 
@@ -87,7 +87,7 @@ def test_where_others_left_too_little_is_looked_at_again_though_nothing_has_chan
     world.devices.make_claim("hard", asked)
     world.pod("hard", gpus=0, device_claims=("hard",))
     world.decide()
-    assert (steps, world.where()) == ([programs.MOST_STEPS + programs.FREE_STEPS, programs.FREE_STEPS], {})
+    assert (steps, world.where()) == ([search_time.MOST_STEPS + search_time.FREE_STEPS, search_time.FREE_STEPS], {})
     world.until(5)
     assert world.where() == {"hard": "n1"}
     assert world.replay().differences == []
@@ -95,14 +95,14 @@ def test_where_others_left_too_little_is_looked_at_again_though_nothing_has_chan
 
 def test_what_each_node_has_beside_is_bounded_for_all_of_them_and_the_last_is_looked_at_in_the_end(steps, monkeypatch):
     """Who looks at what tells every device from others meets a situation of its own on each node."""
-    monkeypatch.setattr(programs, "MOST_FREE_STEPS", 3 * programs.FREE_STEPS)
+    monkeypatch.setattr(search_time, "MOST_FREE_STEPS", 3 * search_time.FREE_STEPS)
     world = world_of(*(f"n{number}" for number in range(6)))
     world.devices.make_claim("hard", hard(attribute="uuid", others=("'a'", "'b'", "'c'", "'d'")))
     world.pod("hard", gpus=0, device_claims=("hard",))
     world.decide()
-    assert sum(steps) <= programs.MOST_STEPS + 3 * programs.FREE_STEPS + len(steps)
+    assert sum(steps) <= search_time.MOST_STEPS + 3 * search_time.FREE_STEPS + len(steps)
     world.until(600)
-    whole = [one for one in steps if one >= programs.MOST_STEPS]
+    whole = [one for one in steps if one >= search_time.MOST_STEPS]
     assert len(whole) == 6
     world.until(3600)
-    assert len([one for one in steps if one >= programs.MOST_STEPS]) == 6
+    assert len([one for one in steps if one >= search_time.MOST_STEPS]) == 6

@@ -165,6 +165,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
         near_cores: Whether those are chosen that are in the NUMA zone of the cores that the pod gets.
         full: Whether one of its claims takes no more users, so that a place on a node is of no use until one has gone.
+        namespace: Of the pod: how long it may take to look for devices is told for all claims of it together.
     """
 
     problem: str = ""
@@ -177,6 +178,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     tight: bool = False
     near_cores: bool = False
     full: bool = False
+    namespace: str = ""
 
 
 NO_DEVICES = DeviceNeeds()

@@ -12,7 +12,7 @@ it comes to at most about a device of that size (`expression_costs.py`). Beyond 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -150,13 +150,21 @@ class Expressions:
             cost = self._costs[key] = compiled.cost_about(key[1])
         return cost
 
+    def unknown(self, expressions: Iterable[str]) -> Iterator[str]:
+        """Yield those that have not been compiled."""
+        return (one for one in expressions if one not in self._compiled)
+
+    def small_cost(self, expression: str) -> int | None:
+        """Return what it costs at most about any device; None where that is told for each size of devices."""
+        cost = self._program(expression).cost
+        return cost if cost <= _SMALL_COST else None
+
     def _evaluated(self, expression: str, device: DeviceContent) -> bool | str:
         compiled = self._program(expression)
         program = compiled.program
         if isinstance(program, str):
             return f"CEL compile error: {program}"
-        cost = self.cost(expression, device)
-        if cost > MOST_COST:
+        if compiled.cost > MOST_COST and (cost := self.cost(expression, device)) > MOST_COST:
             return f"CEL runtime error: {too_complex(cost)}"
         seen = self._maps.get(device)
         if seen is None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.devices import AttributeValue
 from tutti.api.selectors import Taint
@@ -29,6 +32,7 @@ class DeviceKind(NamedTuple):
         attributes: By name as the driver writes it, as far as anybody asks for them; of those that are only compared,
             what tells different values of one node apart.
         near: Where it is on its node, for each of NEAR; None where it does not say.
+        number: Of its content, among those of all that look at the same.
     """
 
     content: DeviceContent
@@ -38,6 +42,7 @@ class DeviceKind(NamedTuple):
     taints: tuple[Taint, ...]
     multiple: bool
     near: tuple[AttributeValue | None, ...] = ()
+    number: int = 0
 
     def attribute(self, name: str) -> AttributeValue | None:
         """Return an attribute by its full name: as it is written, or as one of the driver's own domain."""
@@ -63,6 +68,7 @@ class OfferedPool:
         own: How many of them the node can use.
         counters: What there is of each, in milli-units.
         binds: Whether a device of it is ready only when its driver says so.
+        numbers: int64[own], those of what is seen of each.
     """
 
     status: PoolStatus
@@ -70,6 +76,7 @@ class OfferedPool:
     own: int
     counters: tuple[tuple[CounterKey, int], ...]
     binds: bool = False
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 class Offer(NamedTuple):

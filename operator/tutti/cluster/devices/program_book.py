@@ -20,10 +20,13 @@ from tutti.cluster.devices.extended import extended_claim
 from tutti.cluster.devices.programs import DeviceProgram, SearchLength
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
+from tutti.cluster.devices.search_time import SearchTimes
+from tutti.cluster.devices.selections import Contents
 from tutti.cluster.devices.zones import ZonesAhead
 
 _MOST_PROGRAMS: Final = 1024
 _MOST_PROJECTIONS: Final = 64
+_MOST_CONTENTS: Final = 1 << 20
 AHEAD: Final = 32
 """How many pods one after another a program looks at where nodes share what they ask for."""
 
@@ -64,6 +67,8 @@ class ProgramBook:
         self._last: _Asked | None = None
         self._programs: dict[Hashable, DeviceProgram] = {}
         self._projections: dict[tuple[frozenset[str] | None, frozenset[str], int], DeviceProjection] = {}
+        self._times = SearchTimes()
+        self._contents: dict[frozenset[str] | None, Contents] = {}
         self._numbers = 0
 
     def asked(self, needs: DeviceNeeds, nodes: NodeView, *, pods: int = 1) -> list[tuple[DeviceProgram, Mask]]:
@@ -73,13 +78,14 @@ class ProgramBook:
         """
         count = len(nodes.names)
         self._rows.refresh(nodes.names, nodes.labels, nodes.version)
+        time = self._times.of(needs.namespace, self._claims.now)
         setting = (nodes.version, nodes.offered, count, self._rows.version, self._catalog.version, self._claims.now)
         last = self._last
         same = last is not None and last.needs is needs and last.setting == setting and last.zones is nodes.zones
         if last is not None and same and pods == 1:
             if last.stamp != self._rows.stamp:  # only what is taken is another
                 for program, _ in last.asked:
-                    program.refresh(program.projection, self._rows, count, self._claims.now)
+                    program.refresh(program.projection, self._rows, count, self._claims.now, time)
                 last = self._last = last._replace(stamp=self._rows.stamp, asked=list(last.asked))
             return last.asked
         out: list[tuple[DeviceProgram, Mask]] = []
@@ -88,7 +94,7 @@ class ProgramBook:
                 program = self._program(claims, nodes.zones, tight=needs.tight, pods=pods)
                 projection = self._projection(program.reads, program.compares, program.width)
                 seen = projection if nodes.zones is None else program.beside(projection, nodes.zones)
-                program.refresh(seen, self._rows, count, self._claims.now)
+                program.refresh(seen, self._rows, count, self._claims.now, time)
                 out.append((program, where))
         if pods == 1:
             self._last = _Asked(needs, setting, nodes.zones, self._rows.stamp, out)
@@ -126,12 +132,14 @@ class ProgramBook:
         compared = frozenset() if seen is None else compares & self._catalog.names - seen
         known = self._projections.get((seen, compared, width))
         if known is None:
-            if len(self._projections) >= _MOST_PROJECTIONS:
+            if len(self._projections) >= _MOST_PROJECTIONS or sum(map(len, self._contents.values())) > _MOST_CONTENTS:
                 self._projections.clear()
+                self._contents.clear()
                 self._last = None
                 self._rows.forget_projections()
             self._numbers += 1
-            known = DeviceProjection(self._numbers, seen, compared, width=width)
+            contents = self._contents.setdefault(seen, Contents())
+            known = DeviceProjection(self._numbers, seen, compared, width=width, contents=contents)
             self._projections[seen, compared, width] = known
         return known
 

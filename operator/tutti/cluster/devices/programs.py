@@ -18,13 +18,24 @@ from tutti.api.devices import MOST_RESULTS
 from tutti.cluster.devices.allotments import ClaimPicks
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expression_reads import names_read
-from tutti.cluster.devices.expression_values import SelectorError
-from tutti.cluster.devices.expressions import DeviceContent, Expressions
-from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceFault, DeviceKind, Verdict
+from tutti.cluster.devices.expressions import Expressions
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceFault, DeviceKind, OfferedPool, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
 from tutti.cluster.devices.search import SearchTooLong, is_tolerated, search
+from tutti.cluster.devices.search_time import FREE_STEPS, FREE_WORK, SearchTime
+from tutti.cluster.devices.selections import (
+    CLASS_UNTOLD,
+    LEFT,
+    NOT_ASKED,
+    OF_NO_CLASS,
+    SELECTED,
+    UNTOLD,
+    SelectedDevices,
+    bits,
+    told,
+)
 from tutti.cluster.devices.zones import ZONE_ATTRIBUTE, ZonedProjection, ZonesAhead
 
 Situations = DeviceProjection | ZonedProjection
@@ -32,20 +43,14 @@ Situations = DeviceProjection | ZonedProjection
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
 
-MOST_STEPS: Final = 20_000
-"""So many devices are tried at one moment for the claims of a pod, on all nodes that need more than FREE_STEPS."""
-FREE_STEPS: Final = 64
-"""So many devices may be tried in each situation beside that."""
-MOST_FREE_STEPS: Final = 65_536
-"""So many in all situations together."""
-MOST_WORK: Final = 5_000_000
-"""So much the expressions of a pod's claims may cost at one moment, in steps as `expression_costs.py` counts them."""
-FREE_WORK: Final = 600
-"""So much they may cost about each kind of devices beside that."""
 _EVALUATION: Final = 100
 """What it costs to begin with an expression."""
 
+_MOST_LACKING: Final = 64
+"""After so many searches in a row that have ended for want of work the others are left for the next moment."""
+
 _UNASKED: Final = Verdict(reason="not looked at")
+_NO_TIME: Final = Verdict(reason=TOO_MANY_WAYS)
 
 
 class SearchLength(IntEnum):
@@ -90,6 +95,7 @@ class DeviceProgram:
         width: So many devices are asked for, of whichever pools, rounded up; 0: all that there are.
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
+        steps: How many devices have been tried at this moment, beside those that may be tried in each situation.
         has_taken_long: Whether a search of it has ever taken longer than it may.
         has_faults: Whether a search of it could ever not tell what it found.
     """
@@ -132,14 +138,17 @@ class DeviceProgram:
         self._why = np.zeros(0, dtype=np.int64)
         self._whys: dict[str | DeviceFault, int] = {}
         self._seen = (-1, -1)
-        self._of_kind: dict[tuple[int, int], bool | str] = {}
-        self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
+        self._answers: dict[int, SelectedDevices] = {}
+        self._refused: dict[tuple[int, int], tuple[int, int]] = {}
+        self._small_work: dict[int, int] = {}
         self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
         self._matches: dict[tuple[int, int], PoolMatches] = {}
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
-        self._steps = self._free_steps = self._work = 0
+        self._time = SearchTime()
+        self._left_at = 0
+        self.steps = 0
         self.has_taken_long = self.has_faults = False
         self._length = SearchLength.SHORT
         self._cut_short: list[int] = []
@@ -151,7 +160,7 @@ class DeviceProgram:
         self._zoned.zones = zones
         return self._zoned
 
-    def refresh(self, projection: Situations, rows: DeviceRows, count: int, moment: float) -> None:
+    def refresh(self, projection: Situations, rows: DeviceRows, count: int, moment: float, time: SearchTime) -> None:
         """Bring the answers for the first `count` rows up to date.
 
         Args:
@@ -159,29 +168,31 @@ class DeviceProgram:
             rows: What each of them offers.
             count: How many there are.
             moment: With each other one there is time again for a search that takes long.
+            time: How much of it there is for whoever asks.
         """
-        if self._moment != moment:
+        if self._moment != moment or (self._cut_short and time is not self._time):
             self._begin(moment)
+        self._time = time
         projection.refresh(rows, count)
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
             self.verdicts, self._searched, self._cut_short = [], np.zeros(0, dtype=np.bool_), []
-            self._of_kind, self._selected, self._moves = {}, {}, None
+            self._answers, self._refused, self._moves = {}, {}, None
             self._free_of, self._room_of, self._matches = {}, {}, {}
-            self._seen = (projection.epoch, -1)
+            self._seen, self._left_at = (projection.epoch, -1), 0
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
         self._lengthen()
         used = projection.situation_of[:count]
         unknown = used[~self._searched[used]]
-        for situation in np.flatnonzero(np.bincount(unknown)).tolist() if len(unknown) else ():
-            self._search(situation)
+        if len(unknown):
+            self._search_all(np.flatnonzero(np.bincount(unknown)))
         self._seen = (projection.epoch, projection.stamp)
 
     def _begin(self, moment: float) -> None:
-        """Give out time for searches anew, and have those gone on with that were cut short because of others."""
-        self._moment, self._length = moment, SearchLength.SHORT
-        self._steps, self._free_steps, self._work = MOST_STEPS, MOST_FREE_STEPS, MOST_WORK
+        """Have searches gone on with that were cut short because of others: there is time anew, or it is another's."""
+        if self._moment != moment:
+            self._moment, self._length, self.steps = moment, SearchLength.SHORT, 0
         if self._cut_short:
             self._searched[self._cut_short] = False
             self._cut_short, self._room_of, self._seen = [], {}, (self._seen[0], -1)
@@ -191,11 +202,6 @@ class DeviceProgram:
         if self._moment != moment:
             return SearchLength.SHORT
         return SearchLength.CUT_SHORT if self._cut_short else self._length
-
-    @property
-    def steps(self) -> int:
-        """How many devices have been tried at this moment, beside those that may be tried in each situation."""
-        return MOST_STEPS - self._steps
 
     @property
     def verdict_of(self) -> NDArray[np.int64]:
@@ -258,7 +264,9 @@ class DeviceProgram:
         """
         situations = self.verdict_of[:count]
         tally = np.bincount(situations)
-        for situation in np.flatnonzero(tally).tolist():
+        fitting = np.flatnonzero((tally > 0) & self._fits[: len(tally)])
+        tally[:] = 0
+        for situation in fitting.tolist():
             tally[situation] = self._room(situation, most)
         out: NDArray[np.int64] = tally[situations]
         return out
@@ -282,14 +290,19 @@ class DeviceProgram:
             self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        free, is_whole = min(FREE_STEPS, self._free_steps), (self._steps, self._work) == (MOST_STEPS, MOST_WORK)
-        most = self._steps + free
-        found = search(self.claims, self.projection.offers[situation], self.selects, most, tight=self._tight)
-        self._steps -= max(0, found.steps - free)
-        self._free_steps -= min(found.steps, free)
+        time = self._time
+        if time.is_over:
+            self._leave(np.array([situation]))
+            return _NO_TIME
+        time.lacks_work = time.lacks_free = False
+        free, is_whole = min(FREE_STEPS, time.free_steps), time.is_whole
+        most, offer = time.steps + free, self.projection.offers[situation]
+        found = search(self.claims, offer, self.selects, most, tight=self._tight, refused=self.refused)
+        self.steps += max(0, found.steps - free)
+        time.use_steps(found.steps, free)
         if found.reason == TOO_MANY_WAYS:
             self._length, self.has_taken_long = SearchLength.LONG, True
-            if not is_whole:
+            if time.lacks_free or not is_whole:
                 self._cut_short.append(situation)
         self.verdicts[situation] = found
         self._searched[situation] = True
@@ -299,6 +312,31 @@ class DeviceProgram:
         self._why[situation] = self._whys.setdefault(found.fault or found.reason, len(self._whys))
         self.has_faults |= found.fault is not None
         return found
+
+    def _search_all(self, situations: NDArray[np.int64]) -> None:
+        """Look at some situations, int64[k], as long as there is time; first at those that were left the last time."""
+        at = int(np.searchsorted(situations, self._left_at))
+        situations, lacking = np.concatenate((situations[at:], situations[:at])), 0
+        for place, situation in enumerate(situations.tolist()):
+            if self._time.is_over or lacking >= _MOST_LACKING:
+                self._left_at = situation
+                self._leave(situations[place:])
+                return
+            self._search(situation)
+            lacking = lacking + 1 if self._time.lacks_work else 0
+        self._left_at = 0
+
+    def _leave(self, situations: NDArray[np.int64]) -> None:
+        """Note of some situations, int64[k], that there is no time to look at them at this moment."""
+        those = situations.tolist()
+        for situation in those:
+            self.verdicts[situation] = _NO_TIME
+        self._length, self.has_taken_long = SearchLength.LONG, True
+        self._cut_short += those
+        self._searched[situations] = True
+        self._why[situations] = self._whys.setdefault(TOO_MANY_WAYS, len(self._whys))
+        for column in (self._fits, self._faulty, self._ranks, self._tightness):
+            column[situations] = 0
 
     def _room(self, situation: int, most: int) -> int:
         known = self._room_of.get(situation)
@@ -330,9 +368,14 @@ class DeviceProgram:
 
     def _can_share(self, rows: DeviceRows) -> bool:
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
-        kinds = {self.projection.kind(device) for pool in rows.shared_pools() for device in pool.devices}
+        kinds = self.projection.shared(rows)
+        numbers = np.array([one.number for one in kinds], dtype=np.int64)
+        known = [(way, self._answers_of(way).of(numbers)) for way in ways]
+        if any(bool(((codes == SELECTED) | (codes >= UNTOLD)).any()) for _, codes in known):
+            return True
+        open_ = ((way, kinds[at]) for way, codes in known for at in np.flatnonzero(codes == NOT_ASKED).tolist())
         try:
-            return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+            return any(self.selects(way, kind) is not False for way, kind in open_)
         except SearchTooLong:
             return True
 
@@ -342,17 +385,42 @@ class DeviceProgram:
         Raises:
             SearchTooLong: It takes more work than is left at this moment.
         """
-        known = self._of_kind.get((id(way), id(kind)))  # both are kept as long as the program
+        answers, number = self._answers_of(way), kind.number
+        known = answers.known(number)
         if known is None:
-            known = self._selected.get((id(way), kind.content))
-            if known is None:
-                work, free = self._work_on(way, kind), self._free_of.get(id(kind), FREE_WORK)
-                if work - free > self._work:
-                    raise SearchTooLong
-                self._work -= max(0, work - free)
-                self._free_of[id(kind)] = max(0, free - work)
-                known = self._selected[id(way), kind.content] = self._selects(way, kind)
-            self._of_kind[id(way), id(kind)] = known
+            self._tell(way, kind, answers)
+            known = answers.known(number)
+            assert known is not None  # it is told now
+        return known
+
+    def _tell(self, way: WayAsk, kind: DeviceKind, answers: SelectedDevices) -> None:
+        """Find out of a device whether a way selects it; and of all others, where that can be told of all at once."""
+        time, number = self._time, kind.number
+        if not answers.count and not time.use_text(sum(map(len, self._expressions.unknown(way.selectors)))):
+            raise SearchTooLong
+        self.projection.contents.fill(way, answers, self._expressions)
+        if answers.known(number) is not None:
+            return
+        work, free = self._work_on(way, kind), self._free_of.get(number, FREE_WORK)
+        if not time.use_work(work, free):
+            raise SearchTooLong
+        self._free_of[number] = max(0, free - work)
+        answers.put(number, *told(way, kind.content, self._expressions))
+
+    def refused(self, way: WayAsk, pool: OfferedPool) -> int:
+        """Return which devices of a pool a way does not select, as bits, as far as that is known."""
+        answers, key = self._answers_of(way), (id(way), id(pool))  # both are kept as long as the program
+        known = self._refused.get(key)
+        if known is None or known[0] != answers.count:
+            codes = answers.of(pool.numbers)
+            known = self._refused[key] = (answers.count, bits((codes == LEFT) | (codes == OF_NO_CLASS)))
+        return known[1]
+
+    def _answers_of(self, way: WayAsk) -> SelectedDevices:
+        """Return what is known of what a way selects."""
+        known = self._answers.get(id(way))
+        if known is None:
+            known = self._answers[id(way)] = self.projection.contents.answers(way)
         return known
 
     def matches(self, way: WayAsk, pool: NodePool) -> PoolMatches:
@@ -364,47 +432,36 @@ class DeviceProgram:
         key = (id(way), self.projection.code_of(pool))
         known = self._matches.get(key)
         if known is None:
-            kinds = [self.projection.kind(device) for device in pool.devices]
-            answers = [self.selects(way, kind) for kind in kinds]
-            selected = [one is True for one in answers]
-            of_class = [mine or self._is_of_class(way, kind) for mine, kind in zip(selected, kinds, strict=True)]
+            if not self._time.looks:
+                raise SearchTooLong
+            self._time.looks -= 1
+            answers, seen = self._answers_of(way), self.projection.seen(pool)
+            for at in np.flatnonzero(answers.of(seen.numbers) == NOT_ASKED).tolist():
+                self.selects(way, seen.kinds[at])
+            codes = answers.of(seen.numbers)
+            untold = np.flatnonzero(codes >= UNTOLD)
+            kept_off = sum(1 << at for at in seen.tainted if not is_tolerated(way, seen.kinds[at]))
             known = self._matches[key] = PoolMatches(
-                _bits(of_class),
-                _bits(selected),
-                _bits([is_tolerated(way, kind) for kind in kinds]),
-                _bits([kind.multiple for kind in kinds]),
-                _bits([isinstance(one, str) for one in answers]),
-                next((one for one in answers if isinstance(one, str)), ""),
+                bits((codes != OF_NO_CLASS) & (codes != CLASS_UNTOLD)),
+                bits(codes == SELECTED),
+                ((1 << len(codes)) - 1) & ~kept_off,
+                seen.multiple,
+                bits(codes >= UNTOLD),
+                answers.texts[int(seen.numbers[untold[0]])] if len(untold) else "",
             )
         return known
 
-    def _is_of_class(self, way: WayAsk, kind: DeviceKind) -> bool:
-        """Whether the class of a way selects a device, whatever else is asked."""
-        try:
-            return all(self._expressions.holds(one, kind.content) for one in way.class_selectors)
-        except SelectorError:
-            return False
-
     def _work_on(self, way: WayAsk, kind: DeviceKind) -> int:
         """Return what it costs at most to tell of one kind of devices whether a way selects them."""
+        known = self._small_work.get(id(way), 0)
+        if known:
+            return known
         every = (*way.class_selectors, *way.selectors)
+        costs = [self._expressions.small_cost(one) for one in every]
+        small = [_EVALUATION + cost for cost in costs if cost is not None]
+        if len(small) == len(every):
+            self._small_work[id(way)] = sum(small)
         return sum(_EVALUATION + self._expressions.cost(one, kind.content) for one in every)
-
-    def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
-        own = f"class {way.device_class}"
-        for who, expressions in ((own, way.class_selectors), ("claim {claim}", way.selectors)):
-            for at, expression in enumerate(expressions):
-                try:
-                    if not self._expressions.holds(expression, kind.content):
-                        return False
-                except SelectorError as error:
-                    text = str(error).replace("{", "(").replace("}", ")")
-                    return f"{who}: selector #{at}: {text}"
-        return True
-
-
-def _bits(said: Iterable[bool]) -> int:
-    return sum(1 << at for at, one in enumerate(said) if one)
 
 
 def _most_devices(claims: Iterable[ClaimAsk], pods: int) -> int:

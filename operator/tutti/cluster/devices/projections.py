@@ -29,6 +29,7 @@ from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, OfferedPool
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.rows import CommonUse, DeviceRows
+from tutti.cluster.devices.selections import Contents
 
 _MOST_SITUATIONS: Final = 1 << 16
 MANY: Final = 32
@@ -65,6 +66,22 @@ class _PoolView(msgspec.Struct, frozen=True, eq=False, gc=False):  # made for ea
     alone: tuple[int]
 
 
+class PoolKinds(NamedTuple):
+    """What is seen of the devices of a pool, each by itself and compared with no other.
+
+    Attributes:
+        kinds: Of those that a node can use.
+        numbers: int64[n], of what is seen of each.
+        multiple: Those that several may have, as bits.
+        tainted: The places of those that have taints.
+    """
+
+    kinds: tuple[DeviceKind, ...]
+    numbers: NDArray[np.int64]
+    multiple: int
+    tainted: tuple[int, ...]
+
+
 class _Standing(NamedTuple):
     """What a row has beside pools that it shares.
 
@@ -87,9 +104,18 @@ class DeviceProjection:
         situation_of: int64[n], the situation of each row, n being at least the rows.
         stamp: Of the rows, when these were last looked at.
         epoch: Grows when situations get other numbers.
+        contents: The different devices that are seen.
     """
 
-    def __init__(self, number: int, reads: frozenset[str] | None, compares: frozenset[str], *, width: int = 0) -> None:
+    def __init__(
+        self,
+        number: int,
+        reads: frozenset[str] | None,
+        compares: frozenset[str],
+        *,
+        width: int = 0,
+        contents: Contents | None = None,
+    ) -> None:
         """Begin.
 
         Args:
@@ -97,7 +123,9 @@ class DeviceProjection:
             reads: The names of attributes and capacities that are looked at; None: all.
             compares: Those that are only compared.
             width: Of pools that rows share and that are alike so many are looked at; 0: all.
+            contents: The different devices that all see who look at the same.
         """
+        self.contents = contents if contents is not None else Contents()
         self.offers: list[Offer] = []
         self.situation_of = np.zeros(16, dtype=np.int64)
         self.stamp = -1
@@ -114,6 +142,8 @@ class DeviceProjection:
         self._views_alike: dict[int, _PoolView] = {}  # of pools that are seen as one, by their likeness
         self._situations_alike: dict[tuple[int, tuple[LocalUse, ...]], int] = {}  # of rows with one of these pools
         self._kinds: dict[DeviceKind, DeviceKind] = {}
+        self._seen_of: dict[int, PoolKinds] = {}
+        self._shared: tuple[int, Sequence[DeviceKind]] = (-1, ())
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
         self._views: dict[int, CommonView] = {}
@@ -230,9 +260,23 @@ class DeviceProjection:
         """Return the situation of a node of which something else is taken."""
         return self._situation(self._pools_of[situation], uses)
 
-    def kind(self, device: PoolDevice) -> DeviceKind:
-        """Return what is seen of a device by itself, compared with no other; of equal ones the same object."""
-        return self._kind(device, ())
+    def seen(self, pool: NodePool) -> PoolKinds:
+        """Return what is seen of the devices of a pool, each by itself; of equal ones the same object."""
+        code = self.code_of(pool)
+        known = self._seen_of.get(code)
+        if known is None:
+            kinds = tuple([self._kind(device, ()) for device in pool.devices])
+            multiple = sum(1 << at for at, one in enumerate(kinds) if one.multiple)
+            tainted = tuple([at for at, one in enumerate(kinds) if one.taints])
+            known = self._seen_of[code] = PoolKinds(kinds, _numbers(kinds), multiple, tainted)
+        return known
+
+    def shared(self, rows: DeviceRows) -> Sequence[DeviceKind]:
+        """Return what is seen of devices that several rows can use, each different one once."""
+        if self._shared[0] != rows.version:
+            kinds = {one.number: one for pool in rows.shared_pools() for one in self.seen(pool).kinds}
+            self._shared = (rows.version, tuple(kinds.values()))
+        return self._shared[1]
 
     def code_of(self, pool: NodePool) -> int:
         """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""
@@ -332,7 +376,8 @@ class DeviceProjection:
             compared[at].append((name, ("int", mark)))
         kinds = tuple([self._kind(device, mine) for device, mine in zip(pool.listed, compared, strict=True)])
         counters = tuple(sorted(pool.counters.items()))
-        return OfferedPool(pool.status, kinds, len(pool.devices), counters, pool.binds)
+        own = len(pool.devices)
+        return OfferedPool(pool.status, kinds, own, counters, pool.binds, _numbers(kinds[:own]))
 
     def _plan(self, pool: NodePool) -> _Plan:
         plan = self._plans.get(pool.likeness)
@@ -369,8 +414,13 @@ class DeviceProjection:
             device.taints,
             device.multiple,
             tuple(attributes.get(name) for name in NEAR),
+            self.contents.number(content),
         )
         return self._kinds.setdefault(kind, kind)
+
+
+def _numbers(kinds: Sequence[DeviceKind]) -> NDArray[np.int64]:
+    return np.array([one.number for one in kinds], dtype=np.int64)
 
 
 def _those_at(places: Sequence[int]) -> Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]:

@@ -43,6 +43,14 @@ MOST_HOPELESS: Final = 1_000
 """So many devices are tried where nothing matches a request for all: what comes before it may not be told (a fault)."""
 
 
+FEW_DEVICES: Final = 16
+"""Fewer are looked at one by one, whatever is known of them."""
+
+
+LOOKS_PER_STEP: Final = 16
+"""So many devices or pools are looked at in the time in which one device is tried."""
+
+
 class SearchFault(Exception):  # noqa: N818 - it carries one
     """Ends a search with a fault."""
 
@@ -55,11 +63,21 @@ class SearchTooLong(Exception):  # noqa: N818 - what has become of a search
     """Ends a search that takes more work than there is left for it."""
 
 
+Refused = Callable[[WayAsk, OfferedPool], int]
+"""Which devices of a pool a way does not select, as bits, as far as that is known."""
 Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
 """Whether a way selects a device; text where that cannot be told. It raises SearchTooLong where that takes too long."""
 
 
-def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, most: int, *, tight: bool = False) -> Verdict:
+def search(
+    claims: Sequence[ClaimAsk],
+    offer: Offer,
+    selects: Selects,
+    most: int,
+    *,
+    tight: bool = False,
+    refused: Refused = lambda _way, _pool: 0,
+) -> Verdict:
     """Return the devices for claims in what a node offers.
 
     Args:
@@ -68,21 +86,22 @@ def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, most: int
         selects: Tells what is asked for.
         most: So many devices are tried.
         tight: Whether those are chosen that fit tightest.
+        refused: Tells what need not be asked about.
     """
-    attempt = _Attempt(claims, offer, selects, most, tight)
+    attempt = _Attempt(claims, offer, selects, refused, most, tight)
     try:
         if attempt.run():
             after = attempt.after()
             fit = tightness_of(attempt.picks, offer, after) if tight else 0
-            return Verdict(tuple(attempt.picks), after, rank=attempt.rank, steps=attempt.steps, tightness=fit)
+            return Verdict(tuple(attempt.picks), after, rank=attempt.rank, steps=attempt.cost, tightness=fit)
     except SearchFault as error:
-        return Verdict(fault=error.fault, steps=attempt.steps)
+        return Verdict(fault=error.fault, steps=attempt.cost)
     except SearchTooLong:
-        return Verdict(reason=TOO_MANY_WAYS, steps=attempt.steps)
+        return Verdict(reason=TOO_MANY_WAYS, steps=attempt.cost)
     if attempt.steps > most:
         return Verdict(reason=TOO_MANY_WAYS, steps=most)
     invalid = any(pool.status is PoolStatus.INVALID for pool in offer.pools)
-    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE, steps=attempt.steps)
+    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE, steps=attempt.cost)
 
 
 @dataclass(slots=True)
@@ -151,16 +170,23 @@ class _Change(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempt:
-    """One search."""
+    """One search.
+
+    Attributes:
+        steps: How many devices were tried.
+        looked: How many were looked at for those who want all, and how many pools.
+    """
 
     claims: Sequence[ClaimAsk]
     offer: Offer
     selects: Selects
+    refused: Refused
     most: int
     tight: bool = False
     picks: list[Pick] = field(default_factory=list)
     steps: int = 0
     rank: int = 0
+    looked: int = 0
     _pools: _PoolStates = field(init=False)
     _everything: dict[tuple[int, int, int], list[tuple[int, int]]] = field(default_factory=dict)
     _of_claim: list[int] = field(default_factory=list)
@@ -177,6 +203,11 @@ class _Attempt:
         if not all(possible):
             self.most = min(self.most, MOST_HOPELESS)
         return self._claim(0)
+
+    @property
+    def cost(self) -> int:
+        """What the search counts: to look at a few devices takes as long as to try one."""
+        return self.steps + self.looked // LOOKS_PER_STEP
 
     def after(self) -> tuple[LocalUse, ...]:
         """Return what is taken of each pool with what was chosen."""
@@ -216,8 +247,9 @@ class _Attempt:
                 state = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
                 text = f"claim {claim.name}, request {way.called}: asks for all devices, but resource pool "
                 raise SearchFault(DeviceFault(text + "{pool} is currently " + state, number))
-            for device in range(pool.own):
+            for device in self._open(way, pool, 0):
                 kind = pool.kinds[device]
+                self.looked += 1
                 used = self._pools[number].consumed.get(device)
                 if self._is_selected(claim, way, kind) and demands_of(kind.capacities, way.capacity, used) is not None:
                     yield number, device
@@ -266,7 +298,7 @@ class _Attempt:
         """Choose the first device for a slot with which all the rest can be fulfilled, too."""
         failed: set[object] = set()
         tried = list(slot.banned) or [0] * len(self.offer.pools)
-        for number, device in self._candidates(slot, way):
+        for number, device in self._candidates(slot, way, tried):
             if tried[number] >> device & 1 or self._is_used(slot, way, number, device):
                 continue
             alike = self._likeness(slot, number, device)
@@ -283,10 +315,17 @@ class _Attempt:
             failed.add(alike)
         return False
 
-    def _candidates(self, slot: _Slot, way: WayAsk) -> Iterable[tuple[int, int]]:
-        """Return devices, by pool and place in it, in the order in which they are tried."""
-        pools = enumerate(self.offer.pools)
-        listed = ((at, one) for at, pool in pools if pool.status is PoolStatus.COMPLETE for one in range(pool.own))
+    def _candidates(self, slot: _Slot, way: WayAsk, tried: Sequence[int]) -> Iterable[tuple[int, int]]:
+        """Return devices, by pool and place in it, in the order in which they are tried.
+
+        Those that have been tried and those of which it is known at once that they cannot be had are left out.
+        """
+        pools = ((at, pool) for at, pool in enumerate(self.offer.pools) if pool.status is PoolStatus.COMPLETE)
+        known = (  # what fits tightest is told of all that is free
+            (at, pool, (0 if self.tight else tried[at]) | (0 if way.admin else self._pools[at].taken))
+            for at, pool in pools
+        )
+        listed = ((at, one) for at, pool, beside in known for one in self._open(way, pool, beside))
         if not self.tight or self.steps > MOST_RANKED:
             return listed
         free = [
@@ -298,6 +337,18 @@ class _Attempt:
         states = [self._pools[at] for at in range(len(self.offer.pools))]
         left, consumed = [pool.left for pool in states], [pool.consumed for pool in states]
         return tightest_first(free, way.count - slot.index, self.offer, self.picks, left, consumed)
+
+    def _open(self, way: WayAsk, pool: OfferedPool, beside: int) -> Iterator[int]:
+        """Yield the devices of a pool beside some of which it is not known that they are refused, by their places."""
+        if pool.own < FEW_DEVICES:
+            yield from range(pool.own)
+            return
+        self.looked += 1
+        left = ((1 << pool.own) - 1) & ~(beside | self.refused(way, pool))
+        while left:
+            first = left & -left
+            yield first.bit_length() - 1
+            left ^= first
 
     def _is_used(self, slot: _Slot, way: WayAsk, pool: int, device: int) -> bool:
         bit, state = 1 << device, self._pools[pool]

@@ -149,7 +149,7 @@ class DeviceState:
         if self.book.made_for(pod, uid) and not elsewhere:
             needs = DeviceNeeds(LEFT_OVER, waits=True)
         held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
-        return self._completed(needs, spec, held, uid, scheduler)
+        return self._completed(needs, pod[0], spec, held, uid, scheduler)
 
     def promised_needs(self, namespace: str, spec: PodSpec) -> DeviceNeeds | None:
         """Return what a pod that is yet to be made of a template will ask of the devices of its node.
@@ -161,16 +161,23 @@ class DeviceState:
         if asks is None:
             return None
         needs = DeviceNeeds(claims=asks) if asks else NO_DEVICES
-        return self._completed(needs, spec, (), "", spec.scheduler_name)
+        return self._completed(needs, namespace, spec, (), "", spec.scheduler_name)
 
     def _completed(
-        self, needs: DeviceNeeds, spec: PodSpec, held: Sequence[ResourceClaim], uid: str, scheduler: str
+        self,
+        needs: DeviceNeeds,
+        namespace: str,
+        spec: PodSpec,
+        held: Sequence[ResourceClaim],
+        uid: str,
+        scheduler: str,
     ) -> DeviceNeeds:
         """Return what claims ask with what is asked for beside them and what quota counts; of equal ones the same."""
         if self.book.classes and not needs.problem:
             needs = with_extended(needs, spec, self.book)
         if needs is NO_DEVICES:
             return NO_DEVICES
+        needs = msgspec.structs.replace(needs, namespace=namespace)
         if self.quota and not needs.problem:
             needs = msgspec.structs.replace(needs, counted=self.quota.asked(needs.claims, held, needs.extended, uid))
         if scheduler in self.tight_schedulers:

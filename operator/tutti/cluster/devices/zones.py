@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import DeviceKind, Offer
 from tutti.cluster.devices.pools import NodePool
-from tutti.cluster.devices.projections import DeviceProjection
-from tutti.cluster.devices.published import PoolDevice
+from tutti.cluster.devices.projections import DeviceProjection, PoolKinds
 from tutti.cluster.devices.rows import DeviceRows
+from tutti.cluster.devices.selections import Contents
 
 ZONE_ATTRIBUTE: Final = "numaNode"
 """Says in which zone a device is (of the domain resource.kubernetes.io)."""
@@ -108,9 +108,18 @@ class ZonedProjection:
         """Return the pools of each of some rows, as its situation offers them."""
         return self.base.pools_of(rows, those)
 
-    def kind(self, device: PoolDevice) -> DeviceKind:
-        """Return what is seen of a device by itself, compared with no other."""
-        return self.base.kind(device)
+    @property
+    def contents(self) -> Contents:
+        """The different devices that are seen."""
+        return self.base.contents
+
+    def seen(self, pool: NodePool) -> PoolKinds:
+        """Return what is seen of the devices of a pool, each by itself."""
+        return self.base.seen(pool)
+
+    def shared(self, rows: DeviceRows) -> Sequence[DeviceKind]:
+        """Return what is seen of devices that several rows can use, each different one once."""
+        return self.base.shared(rows)
 
     def code_of(self, pool: NodePool) -> int:
         """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""

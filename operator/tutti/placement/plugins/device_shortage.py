@@ -21,8 +21,9 @@ from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
 from tutti.cluster.devices.capacities import demands_of
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.pools import NodePool, PoolStatus
-from tutti.cluster.devices.programs import MOST_STEPS, DeviceProgram
+from tutti.cluster.devices.programs import DeviceProgram, SearchLength
 from tutti.cluster.devices.search import SearchTooLong
+from tutti.cluster.devices.search_time import MOST_STEPS
 from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.devices.troubles import pool_trouble
 from tutti.cluster.nodes import NodeColumns
@@ -68,6 +69,8 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
         return ""
     if not programs or not (room > given).any():
         return ""
+    if devices.length_of_search(needs, view) is SearchLength.CUT_SHORT:
+        return ""  # what there is has not been looked at yet
     program, where = max(programs, key=lambda one: int((one[1] & (room > 0)).sum()))
     short = where & (room > given) & nodes.present
     told = [_Tally.of(nodes, program, way, where & nodes.present, short) for way in _first_ways(program.claims)]
@@ -164,18 +167,25 @@ class _DeviceCounts:
         """
         rows = nodes.devices.rows
         alone = np.flatnonzero(among & ~rows.sharing(len(among)))
-        situations = self._program.verdict_of[alone]
-        order = np.argsort(situations, kind="stable")
-        bounds = np.flatnonzero(np.diff(situations[order])) + 1
-        for those in np.split(alone[order], bounds) if len(alone) else ():
+        alone = alone[np.argsort(self._program.verdict_of[alone], kind="stable")]
+        ends, begin = np.flatnonzero(np.diff(self._program.verdict_of[alone])) + 1, 0
+        for end in (*ends.tolist(), len(alone)) if len(alone) else ():
+            those, begin = alone[begin:end], end
             first = int(those[0])
             yield those, self.add(zip(rows.own[first], rows.own_uses[first], strict=True), len(those))
         shared: dict[int, int] = {}  # what is free of the pools that rows share, which are counted once
+        bare: dict[int, list[int]] = {}  # rows that have no others
         for row in np.flatnonzero(among & rows.sharing(len(among))).tolist():
-            here, common = self.add(zip(rows.own[row], rows.own_uses[row], strict=True)), rows.shared[row]
+            common = rows.shared[row]
             if id(common) not in shared:
                 shared[id(common)] = self.add(zip(common.pools.pools, common.uses, strict=True))
+            if not rows.own[row]:
+                bare.setdefault(id(common), []).append(row)
+                continue
+            here = self.add(zip(rows.own[row], rows.own_uses[row], strict=True))
             yield np.array([row]), here + shared[id(common)]
+        for which, rows_of in bare.items():
+            yield np.array(rows_of), shared[which]
 
     def add(self, pools: Iterable[tuple[NodePool, LocalUse]], times: int = 1) -> int:
         """Count the devices of pools that have not been met yet, of each so often; returns how many of all are free."""
@@ -188,7 +198,7 @@ class _DeviceCounts:
             new = -1
             if pool.shared:
                 known = self._met.setdefault(pool.key, set())
-                new = _not_in(known, pool)
+                new = _not_in(known, pool) if known else -1
                 known.update(one.name for one in pool.devices)
             told["of_class"] += (found.of_class & new).bit_count() * times
             told["match"] += (found.selected & new).bit_count() * times
