@@ -16,7 +16,6 @@ from tutti.quota.reclaim import (
     PreemptionVariant,
     Victim,
     classical_victims,
-    fill_back,
     find_candidates,
     fits,
     in_victim_order,
@@ -51,7 +50,7 @@ def moved_contests(draw):
                     holder, priority=draw(st.integers(-1, 2)), cross_queue_priority=draw(cross)
                 )
                 snapshot.enrol(msgspec.structs.replace(again, local_queue=draw(st.sampled_from(LOCAL_QUEUES))))
-    snapshot.protected = lambda holder: holder.name in spared
+    snapshot.unprotected = lambda holders: [one for one in holders if one.name not in spared]
     if draw(st.booleans()):
         used = {local: draw(st.integers(0, 2)) for local in LOCAL_QUEUES}
         snapshot.used_lately = lambda holder: used.get(holder.local_queue)
@@ -63,9 +62,9 @@ def named(snapshot, demand, queue, who):
     return [
         holder
         for holder in snapshot.holders(queue.name)
-        if holder.uses_any(demand.contested)
+        if not demand.contested.isdisjoint(holder.usage)
         and allows(who, demand, holder, across_queues=queue.name != demand.queue)
-        and not snapshot.protected(holder)
+        and snapshot.unprotected([holder])
     ]
 
 
@@ -99,6 +98,17 @@ def scanned(snapshot, demand):
     return kinds
 
 
+def given_back(snapshot, victims, fit):
+    """Those of the victims who have to go, each tried by itself, the last one first."""
+    kept = victims[-1:]
+    for victim in reversed(victims[:-1]):
+        snapshot.add(victim.holder)
+        if not fit():
+            snapshot.remove(victim.holder)
+            kept.append(victim)
+    return kept
+
+
 def tried(snapshot, demand):
     """The victims by the classical rules, with everybody tried who is a candidate, whether or not any attempt may."""
     node, policy, kinds = snapshot.queue(demand.queue), snapshot.policy(demand.queue), scanned(snapshot, demand)
@@ -126,7 +136,7 @@ def tried(snapshot, demand):
                 snapshot.remove(holder)
                 victims.append(Victim(holder, REASONS[claim]))
                 if fit():
-                    return fill_back(snapshot, victims, fit)
+                    return given_back(snapshot, victims, fit)
     return []
 
 

@@ -52,7 +52,7 @@ def test_victims_are_those_whom_the_policy_names(choose, contest):
     snapshot, demand = contest
     policy = snapshot.policy(demand.queue)
     for holder, reason in choose(snapshot, demand):
-        assert holder.uses_any(demand.contested)
+        assert not demand.contested.isdisjoint(holder.usage)
         own = holder.queue == demand.queue
         assert own == (reason is PreemptionReason.IN_CLUSTER_QUEUE)
         assert allows(policy.within if own else policy.reclaim, demand, holder)

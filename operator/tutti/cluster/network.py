@@ -7,6 +7,7 @@ What lies between nodes is told by `network_places`. All of this is kept only wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,10 @@ from tutti.cluster.network_places import (
     Counts,
     LabelCodes,
     Places,
+    Traffic,
     count_by_place,
     sort_into_places,
+    sum_by_link,
     traffic,
 )
 from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
@@ -246,21 +249,26 @@ class NetworkState:
         return total
 
     def _usage_of(self, name: str, places: Places, rows: Mapping[str, int]) -> Counts:
-        used = np.zeros(len(places.links), dtype=np.int64)
-        for namespace in self._spaces[name]:
-            group = self.group_of(namespace, name)
-            if group is None or group.problem:
+        """Return int64[links]: what the applications of one name take of each, one in each namespace."""
+        return sum_by_link(
+            places, chain.from_iterable(self._traffic_of(one, name, places, rows) for one in self._spaces[name])
+        )
+
+    def _traffic_of(self, namespace: str, name: str, places: Places, rows: Mapping[str, int]) -> Iterator[Traffic]:
+        """Yield what the pods of a namespace take of links, workload by workload and dependency by dependency."""
+        group = self.group_of(namespace, name)
+        if group is None or group.problem:
+            return
+        there: dict[str, Counts] = {}  # where the pods of each workload are, as those of the namespace see it
+        for workload, needed in group.dependencies.items():
+            here = self._placed[namespace, name].get(workload)
+            if not here or not any(one.bandwidth for one in needed):
                 continue
-            for workload, needed in group.dependencies.items():
-                if not any(one.bandwidth for one in needed):
-                    continue
-                here = self._placed[namespace, name].get(workload, {})
-                mine = _by_place(places, [(rows[node], many) for node, many in here.items() if node in rows])
-                for one in needed if mine.any() else ():
-                    at, many = self.pods_of(namespace, group, one.on, rows)
-                    more = traffic(places, mine, count_by_place(places, at, many), one.bandwidth)
-                    used = np.minimum(used + more, MOST_TRAFFIC)
-        return used
+            mine = _by_place(places, [(rows[node], many) for node, many in here.items() if node in rows])
+            for one in needed:
+                if one.on not in there:
+                    there[one.on] = count_by_place(places, *self.pods_of(namespace, group, one.on, rows))
+                yield traffic(places, mine, there[one.on], one.bandwidth)
 
 
 def _by_place(places: Places, pods: Sequence[tuple[int, int]]) -> Counts:

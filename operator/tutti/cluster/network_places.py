@@ -9,7 +9,7 @@ to that other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -98,8 +98,20 @@ def count_by_place(places: Places, rows: NDArray[np.int64], many: Counts) -> Cou
     return out
 
 
-def traffic(places: Places, origin: Counts, destination: Counts, bandwidth: int) -> Counts:
-    """Return int64[links]: what pods take that talk to others, each to each.
+class Traffic(NamedTuple):
+    """What pods take of links that talk to others, link by link; one may be there several times.
+
+    Attributes:
+        links: int64[n], which of the links of the places.
+        amounts: float64[n], in bits per second.
+    """
+
+    links: Counts
+    amounts: NDArray[np.float64]
+
+
+def traffic(places: Places, origin: Counts, destination: Counts, bandwidth: int) -> Traffic:
+    """Return what pods take that talk to others, each to each.
 
     Args:
         places: Where they are.
@@ -107,12 +119,21 @@ def traffic(places: Places, origin: Counts, destination: Counts, bandwidth: int)
         destination: The same of the others.
         bandwidth: What every two of them take.
     """
-    used = np.zeros(len(places.links), dtype=np.float64)
     at, to = np.flatnonzero(origin), np.flatnonzero(destination)
     link = places.link[np.ix_(at, to)]
     amounts = float(bandwidth) * np.outer(origin[at], destination[to])
     limited = link != NO_LINK
-    np.add.at(used, link[limited], amounts[limited])
+    return Traffic(link[limited], amounts[limited])
+
+
+def sum_by_link(places: Places, parts: Iterable[Traffic]) -> Counts:
+    """Return int64[links]: what is taken of each by all of the parts together, at most `MOST_TRAFFIC`.
+
+    Amounts are whole numbers, so that their sum is exact as far as it counts.
+    """
+    used = np.zeros(len(places.links), dtype=np.float64)
+    for links, amounts in parts:
+        np.add.at(used, links, amounts)
     return np.minimum(used, MOST_TRAFFIC).astype(np.int64)
 
 

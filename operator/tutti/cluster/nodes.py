@@ -298,7 +298,7 @@ class NodeColumns:
         requested = self.requested[:, column]
         if self.nominated is None:
             return requested
-        return requested - self.nominated.unused(column, len(requested), self.resource_index)
+        return requested - self.nominated.unused(column, len(requested))
 
     def all_in_use(self) -> NDArray[np.int64]:
         """Return int64[rows, resources]: the same of all resources, which may be `requested` itself."""

@@ -9,17 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
-from tutti.cluster.columns import ResourceIndex
 
 Counts = NDArray[np.int64]
 
 NominatedClass = tuple[PodClass, NDArray[np.int64], Counts]
 """Pods of a class: int64[k], distinct rows, and int64[k], how many are nominated on each."""
+
+
+class NominatedRoom(NamedTuple):
+    """What all of them take together.
+
+    Attributes:
+        rows: int64[n], distinct.
+        amounts: int64[n, resources], in scheduling units.
+    """
+
+    rows: NDArray[np.int64]
+    amounts: Counts
 
 
 @dataclass(slots=True)
@@ -28,12 +40,14 @@ class NominatedPods:
 
     Attributes:
         placed: Which pods are nominated where.
+        room: What they take.
         overlap: int64[n] and int64[n, resources]: on which distinct rows how much of their room is in use already.
         in_domains: Whether they count in all of their topology domains: while victims are chosen, so that nobody leaves
             for a pod that could not be where it goes once those are there, too.
     """
 
     placed: Sequence[NominatedClass]
+    room: NominatedRoom
     overlap: tuple[NDArray[np.int64], Counts] | None = None
     in_domains: bool = False
     _unused: dict[int, Counts] = field(default_factory=dict)
@@ -54,16 +68,13 @@ class NominatedPods:
                 out[where] += counts
         return out
 
-    def unused(self, column: int, rows: int, axis: ResourceIndex) -> Counts:
+    def unused(self, column: int, rows: int) -> Counts:
         """Return int64[rows]: what is taken for them of the resource in a column, and nobody uses by now."""
         known = self._unused.get(column)
         if known is None:
             known = np.zeros(rows, dtype=np.int64)
-            for pod_class, where, counts in self.placed:
-                request = axis.vector(pod_class.requests)
-                if request[column]:
-                    known[where] += counts * request[column]
-            if self.overlap is not None and column < self.overlap[1].shape[1]:
-                known[self.overlap[0]] -= self.overlap[1][:, column]
+            for sign, part in ((1, self.room), (-1, self.overlap)):
+                if part is not None and column < part[1].shape[1]:
+                    known[part[0]] += sign * part[1][:, column]
             self._unused[column] = known
         return known

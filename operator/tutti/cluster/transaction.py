@@ -19,6 +19,7 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.nominated_pods import NominatedClass, NominatedRoom
 from tutti.cluster.pledges import Picks
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.volumes import NO_VOLUMES
@@ -82,10 +83,11 @@ class Transaction:
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
 
-    def nominate(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass) -> None:
+    def nominate(self, placed: Sequence[NominatedClass], room: NominatedRoom) -> None:
         """Do the same for pods that may never come: they take room, and are no pods there (`NominatedPods`)."""
-        self.withhold(rows, counts[:, None] * self._taken_by(pod_class)[0])
-        self._take_beside_room((pod_class, rows, counts))
+        self.withhold(*room)
+        for one in placed:
+            self._take_beside_room(one)
 
     def _take_beside_room(self, placed: _Placed) -> None:
         """Let pods that have been put have what there is on their nodes beside the room that columns tell of."""

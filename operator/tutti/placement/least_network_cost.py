@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from tutti.api.network import WORKLOAD_LABEL, AppGroup
 from tutti.cluster.classes import Feature
 from tutti.cluster.network import Peers, peers_of
-from tutti.cluster.network_places import Places, traffic
+from tutti.cluster.network_places import Places, sum_by_link, traffic
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.alike import are_alike, minds_nodes_alone, place_alike
@@ -256,11 +256,9 @@ class _Search:
         there = np.zeros((len(plan), len(self.places)), dtype=np.int64)
         for part, mine in zip(there, plan, strict=True):
             np.add.at(part, sites.place, mine)
-        taken = np.zeros(len(self.places.links), dtype=np.float64)
-        for one in self.talks:
-            taken += traffic(self.places, there[one.origin], there[one.to], one.by.by.bandwidth)
-        for mine, link in zip(there, links, strict=True):
-            taken += mine.astype(np.float64) @ link.asked
+        among = (traffic(self.places, there[one.origin], there[one.to], one.by.by.bandwidth) for one in self.talks)
+        to_placed = (link.taken(mine) for mine, link in zip(there, links, strict=True))
+        taken = sum_by_link(self.places, chain(among, to_placed))
         return bool((taken[taken > 0] <= links[0].left[taken > 0]).all())
 
     def carry_out(self, transaction: Transaction, plan: Plan, sites: Sites) -> list[Rows] | None:

@@ -27,7 +27,7 @@ from enum import StrEnum
 
 from tutti.quota.fair_sharing import ShareKey, fair_share
 from tutti.quota.policy import Preemptible
-from tutti.quota.reclaim import Fits, PreemptionReason, Victim, fill_back, fits, in_victim_order
+from tutti.quota.reclaim import Fit, Fits, PreemptionReason, Victim, fill_back, in_victim_order
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import QuotaNode
 
@@ -160,7 +160,7 @@ def fair_victims(
         return []
     with snapshot.trial():
         snapshot.charge(demand.queue, demand.usage)
-        run = _Run(snapshot, demand, also_fits)
+        run = _Run(snapshot, demand, Fit(snapshot, demand, borrowing=True, also_fits=also_fits))
         done = run.first(candidates, strategies[0])
         if not done and len(strategies) > 1:
             done = run.second()
@@ -170,17 +170,17 @@ def fair_victims(
 
 @dataclass(slots=True)
 class _Run:
-    """One search for victims, on a snapshot in which the demand is counted as used."""
+    """One search for victims, on a snapshot in which the demand is counted as used.
+
+    Attributes:
+        fit: Whether the demand fits; it must not be counted as used then.
+    """
 
     snapshot: Snapshot
     demand: Demand
-    also_fits: Fits | None
+    fit: Fit
     victims: list[Victim] = field(default_factory=list)
     passed_over: list[AdmittedWorkload] = field(default_factory=list)
-
-    def fit(self) -> bool:
-        """Whether the demand fits; it must not be counted as used."""
-        return fits(self.snapshot, self.demand, borrowing=True) and (self.also_fits is None or self.also_fits())
 
     def first(self, candidates: list[AdmittedWorkload], strategy: FairSharingStrategy) -> bool:
         """Take candidates until the demand fits, by the first strategy; returns whether it does."""
@@ -250,20 +250,19 @@ class _Run:
 
 def fair_candidates(snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
     """Return whom the preemptor's policy lets it preempt: in its own queue, and in those of its tree that borrow."""
-    return list(each_fair_candidate(snapshot, demand))
+    return [one for queue, who in _by_queue(snapshot, demand) for one in snapshot.candidates(who, demand, queue)]
 
 
-def each_fair_candidate(snapshot: Snapshot, demand: Demand) -> Iterator[AdmittedWorkload]:
-    """Yield them one by one."""
+def has_fair_candidates(snapshot: Snapshot, demand: Demand) -> bool:
+    """Whether there is anybody."""
+    return any(snapshot.has_candidate(who, demand, queue) for queue, who in _by_queue(snapshot, demand))
+
+
+def _by_queue(snapshot: Snapshot, demand: Demand) -> Iterator[tuple[str, Preemptible]]:
+    """Yield the queues that have candidates, and whom of each the preemptor's policy names."""
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
-    yield from _in_queue(snapshot, demand, node, policy.within)
+    yield node.name, policy.within
     if node.parent is not None and policy.reclaim is not Preemptible.NEVER:
         for queue in node.root().leaves():
             if queue is not node and queue.borrows_any(demand.contested):
-                yield from _in_queue(snapshot, demand, queue, policy.reclaim)
-
-
-def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Preemptible) -> Iterator[AdmittedWorkload]:
-    for holder in snapshot.allowed(who, demand, queue.name):
-        if holder.uses_any(demand.contested) and not snapshot.protected(holder):
-            yield holder
+                yield queue.name, policy.reclaim

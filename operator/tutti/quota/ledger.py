@@ -10,7 +10,7 @@ is handed over, so that it counts once. What they give back first is what they h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -20,7 +20,7 @@ import msgspec
 from tutti.quota.changes import QuotaChanges
 from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import HolderUse
-from tutti.quota.snapshot import AdmittedWorkload, Snapshot, UsedLately
+from tutti.quota.snapshot import AdmittedWorkload, Snapshot, Unprotected, UsedLately
 from tutti.quota.tree import FlavorResource, Quota, QuotaTree, Usage, add_to
 
 
@@ -115,7 +115,7 @@ class UsageLedger:
         snapshot: The tree and who uses it as they are now; try things out in its trials only.
         highest: The tree as it would be if every quota were the most that it may be later; None where none changes.
         changes: When more or less was used of which queue.
-        protected: Whether a holder may not be preempted for now, whatever the policies say.
+        unprotected: Who of some holders may be preempted for now, as far as the policies say so.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
         held_for: What users, groups or LocalQueues have of each queue, where anybody asks.
     """
@@ -124,7 +124,7 @@ class UsageLedger:
         self.tree = QuotaTree({}, {})
         self.highest: QuotaTree | None = None
         self.snapshot = Snapshot(self.tree, {})
-        self.protected: Callable[[AdmittedWorkload], bool] = self.snapshot.protected
+        self.unprotected: Unprotected = self.snapshot.unprotected
         self.used_lately: UsedLately = self.snapshot.used_lately
         self.held_for = HolderUse()
         self.changes = QuotaChanges()
@@ -161,7 +161,7 @@ class UsageLedger:
         changes = bool(most_of_cohorts) or any(queue.most for queue in queues.values())
         self.highest = QuotaTree(most, shared) if changes else None
         policies = {name: queue.policy for name, queue in queues.items()}
-        self.snapshot = Snapshot(tree, policies, protected=self.protected, used_lately=self.used_lately)
+        self.snapshot = Snapshot(tree, policies, unprotected=self.unprotected, used_lately=self.used_lately)
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)

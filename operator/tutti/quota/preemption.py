@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
+from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, fair_candidates, fair_victims, has_fair_candidates
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode, priority_in
 from tutti.quota.reclaim import (
@@ -102,7 +102,7 @@ class PreemptionRules:
     def has_candidates(self, snapshot: Snapshot, demand: Demand) -> bool:
         """Whether there are any of these."""
         if self.fair:
-            return next(each_fair_candidate(snapshot, demand), None) is not None
+            return has_fair_candidates(snapshot, demand)
         return has_candidates(snapshot, demand)
 
 

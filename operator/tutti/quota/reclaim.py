@@ -13,15 +13,16 @@ are the same in preemption by fair shares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from functools import cmp_to_key
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
-from tutti.quota.policy import Preemptible, PreemptionPolicy, priority_in
-from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot, UsedLately, nobody_knows
-from tutti.quota.tree import QuotaNode, covers
+from tutti.quota.policy import Preemptible, PreemptionPolicy
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot, UsedLately, nobody_knows, usage_of_all
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, covers
 
 
 class PreemptionReason(StrEnum):
@@ -58,15 +59,22 @@ def in_victim_order(
         used_lately: What their LocalQueues have used.
     """
     everybody = list(holders)
+    return sorted(everybody, key=_victim_key(everybody, queue, used_lately))
+
+
+def _victim_key(
+    everybody: Iterable[AdmittedWorkload], queue: str, used_lately: UsedLately
+) -> Callable[[AdmittedWorkload], Any]:
+    """Return by what these are sorted."""
     known = {one.name: used for one in everybody if (used := used_lately(one)) is not None}
 
     def key(holder: AdmittedWorkload) -> tuple[bool, bool, int, int, float, str]:
-        cross_queue_priority = priority_in(holder, across_queues=True)
+        own, across = holder.priority, holder.cross_queue_priority
         return (
             not holder.evicted,
             holder.queue == queue,
-            cross_queue_priority,
-            holder.priority,
+            own if across is None else across,
+            own,
             -holder.reserved_at,
             holder.uid,
         )
@@ -79,7 +87,7 @@ def in_victim_order(
                 return -1 if used > used_by_other else 1
         return (one > other) - (one < other)
 
-    return sorted(everybody, key=cmp_to_key(compare) if known else key)
+    return cmp_to_key(compare) if known else key
 
 
 def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
@@ -97,18 +105,51 @@ def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
     )
 
 
-def fill_back(snapshot: Snapshot, victims: list[Victim], fit: Fits) -> list[Victim]:
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a demand fits once some are gone: in quota and, where that is asked, otherwise.
+
+    Attributes:
+        snapshot: From which they are removed.
+        demand: What is wanted.
+        borrowing: Whether its queue may use more than its own for it.
+        also_fits: What must hold besides quota; asked only where quota suffices.
+    """
+
+    snapshot: Snapshot
+    demand: Demand
+    borrowing: bool
+    also_fits: Fits | None = None
+
+    def __call__(self) -> bool:
+        """Whether it fits now."""
+        return self.has_quota() and (self.also_fits is None or self.also_fits())
+
+    def has_quota(self) -> bool:
+        """Whether it has quota now; the less is used, the sooner."""
+        return fits(self.snapshot, self.demand, borrowing=self.borrowing)
+
+
+def fill_back(snapshot: Snapshot, victims: list[Victim], fit: Fit) -> list[Victim]:
     """Add removed victims again that are not needed, in the reverse order of removal; the last one always is.
+
+    Where there is no quota with one of them, there is none with another of the same queue that holds the same.
 
     Args:
         snapshot: Where they have been removed.
         victims: In the order of removal.
         fit: Whether the preemptor fits.
     """
-    kept = victims[-1:]
+    kept, too_much = victims[-1:], set[tuple[str, frozenset[tuple[FlavorResource, int]]]]()
     for victim in reversed(victims[:-1]):
+        held = victim.holder.queue, frozenset(victim.holder.usage.items())
+        if held in too_much:
+            kept.append(victim)
+            continue
         snapshot.add(victim.holder)
         if not fit():
+            if not fit.has_quota():
+                too_much.add(held)
             snapshot.remove(victim.holder)
             kept.append(victim)
     return kept
@@ -149,8 +190,10 @@ class PreemptionCandidates:
 
     def in_order(self) -> list[PreemptionCandidate]:
         """Return them in the order to remove them: those already evicted first."""
-        everyone = (*self.hierarchical, *self.by_priority, *self.own)
-        return sorted(everyone, key=lambda candidate: not candidate.holder.evicted)
+        kinds = [one for one in (self.hierarchical, self.by_priority, self.own) if one]
+        if len(kinds) == 1:
+            return kinds[0]  # each is in this order by itself
+        return sorted(chain.from_iterable(kinds), key=lambda candidate: not candidate.holder.evicted)
 
 
 CandidatesKnown = dict[tuple[object, ...], PreemptionCandidates]
@@ -175,22 +218,75 @@ def classical_victims(
         known: Candidates of the same preemptor that have been found since anything changed.
     """
     candidates = find_candidates(snapshot, demand, may_go=True, known=known)
-    order = sorted(candidates.in_order(), key=lambda candidate: candidate.holder.name not in first)
+    order = candidates.in_order()
+    if first:
+        order = sorted(order, key=lambda candidate: candidate.holder.name not in first)
     for borrowing in _attempts(snapshot, demand, candidates):
-
-        def fit(borrowing: bool = borrowing) -> bool:
-            return fits(snapshot, demand, borrowing=borrowing) and (also_fits is None or also_fits())
-
+        fit = Fit(snapshot, demand, borrowing, also_fits)
         with snapshot.trial():
-            victims: list[Victim] = []
-            for candidate in order:
-                if not _may_go(snapshot, demand, candidate, borrowing=borrowing):
-                    continue
-                snapshot.remove(candidate.holder)
-                victims.append(Victim(candidate.holder, _REASONS[candidate.claim]))
-                if fit():
-                    return fill_back(snapshot, victims, fit)
+            victims = _removed_until(fit, order)
+            if victims:
+                return fill_back(snapshot, victims, fit)
     return []
+
+
+def _removed_until(fit: Fit, order: Sequence[PreemptionCandidate]) -> list[Victim]:
+    """Remove candidates in this order until a demand fits; returns who has been removed, nobody where it never does.
+
+    Where many have to go, they go by runs: of one queue, by one right, and twice as many after each that was in vain,
+    or half as many where it was not.
+    """
+    snapshot, victims = fit.snapshot, list[Victim]()
+    at, stride = 0, 1
+    while at < len(order):
+        run = _run_of(order, at, stride)
+        first, together = run[0].holder, len(run) > 1
+        if together:
+            usage = usage_of_all(one.holder for one in run)
+            if not _goes_in_vain(fit, run[0], usage):
+                stride = len(run) // 2
+                continue
+            snapshot.remove_all(first.queue, [one.holder for one in run], usage)
+        elif _may_go(snapshot, fit.demand, run[0], borrowing=fit.borrowing):
+            snapshot.remove(first)
+        else:
+            at, stride = at + 1, 2
+            continue
+        victims += [Victim(one.holder, _REASONS[one.claim]) for one in run]
+        if not together and fit():
+            return victims
+        at, stride = at + len(run), 2 * stride if together else 2
+    return []
+
+
+def _run_of(order: Sequence[PreemptionCandidate], at: int, most: int) -> Sequence[PreemptionCandidate]:
+    """Return those next in order, `most` of them at most, that are of one queue and may go by the same right."""
+    first, end = order[at], at + 1
+    while end < min(len(order), at + most):
+        other = order[end]
+        if other.claim is not first.claim or other.common is not first.common:
+            break
+        if other.holder.queue != first.holder.queue:
+            break
+        end += 1
+    return order[at:end]
+
+
+def _goes_in_vain(fit: Fit, first: PreemptionCandidate, usage: Usage) -> bool:
+    """Whether all of a run that begins with one would go, and the demand had no quota even then.
+
+    Who may go after others have gone may go before, too; and without quota once all are gone there is none before.
+
+    Args:
+        fit: The demand.
+        first: One of the run; the others are of the same queue, and may go by the same right.
+        usage: What they use together.
+    """
+    tree, queue = fit.snapshot.tree, first.holder.queue
+    tree.remove(queue, usage)
+    in_vain = not fit.has_quota() and _may_go(fit.snapshot, fit.demand, first, borrowing=fit.borrowing)
+    tree.add(queue, usage)
+    return in_vain
 
 
 def find_candidates(
@@ -217,11 +313,9 @@ def find_candidates(
     }
     for source in sources:
         kinds[source.claim].extend(_in_queue(snapshot, demand, source))
-    for name in ("own", "hierarchical", "by_priority"):
-        by_holder = {candidate.holder.name: candidate for candidate in getattr(found, name)}
-        holders = (candidate.holder for candidate in by_holder.values())
-        order = in_victim_order(holders, demand.queue, used_lately=snapshot.used_lately)
-        setattr(found, name, [by_holder[holder.name] for holder in order])
+    for kind in (found.own, found.hierarchical, found.by_priority):
+        by = _victim_key([one.holder for one in kind], demand.queue, snapshot.used_lately)
+        kind.sort(key=lambda candidate, by=by: by(candidate.holder))  # type: ignore[misc]
     if known is not None:
         known[key] = found
     return found
@@ -229,7 +323,10 @@ def find_candidates(
 
 def has_candidates(snapshot: Snapshot, demand: Demand) -> bool:
     """Whether anybody may be preempted for a demand, as things are now."""
-    return any(next(_in_queue(snapshot, demand, one), None) is not None for one in _by_queue(snapshot, demand))
+    policy = snapshot.policy(demand.queue)
+    return any(
+        snapshot.has_candidate(one.named_by(policy), demand, one.queue.name) for one in _by_queue(snapshot, demand)
+    )
 
 
 def may_have_victims(snapshot: Snapshot, demand: Demand) -> bool:
@@ -286,12 +383,12 @@ def _borrowers(demand: Demand, cohort: QuotaNode, walked: QuotaNode) -> Iterator
 
 def _in_queue(snapshot: Snapshot, demand: Demand, source: _Source) -> Iterator[PreemptionCandidate]:
     policy = snapshot.policy(demand.queue)
-    for holder in snapshot.allowed(source.named_by(policy), demand, source.queue.name):
-        if holder.uses_any(demand.contested) and not snapshot.protected(holder):
-            mine = source.claim
-            if mine is PreemptionVariant.PRIORITY and not policy.allows_while_borrowing(demand, holder):
-                mine = PreemptionVariant.PRIORITY_WITHOUT_BORROWING
-            yield PreemptionCandidate(holder, mine, source.common)
+    may_be_limited = source.claim is PreemptionVariant.PRIORITY
+    for holder in snapshot.candidates(source.named_by(policy), demand, source.queue.name):
+        mine = source.claim
+        if may_be_limited and not policy.allows_while_borrowing(demand, holder):
+            mine = PreemptionVariant.PRIORITY_WITHOUT_BORROWING
+        yield PreemptionCandidate(holder, mine, source.common)
 
 
 def _attempts(snapshot: Snapshot, demand: Demand, candidates: PreemptionCandidates) -> tuple[bool, ...]:

@@ -7,7 +7,7 @@ and undoes it at its end, so that it costs what it touches and not what there is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -15,7 +15,7 @@ from itertools import chain
 import msgspec
 
 from tutti.quota.policy import NOBODY, Preemptible, PreemptionPolicy, Ranked, priority_in
-from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
+from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree, Usage, add_to
 
 
 class AdmittedWorkload(msgspec.Struct, frozen=True, eq=False):
@@ -43,9 +43,13 @@ class AdmittedWorkload(msgspec.Struct, frozen=True, eq=False):
     cross_queue_priority: int | None = None
     out_of_turn: bool = False
 
-    def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
-        """Whether it is counted in any of these."""
-        return not whats.isdisjoint(self.usage)
+
+def usage_of_all(holders: Iterable[AdmittedWorkload]) -> Usage:
+    """Return what some workloads hold together."""
+    total: Usage = {}
+    for holder in holders:
+        add_to(total, holder.usage)
+    return total
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -133,15 +137,20 @@ class _Step:
     queue: str
     usage: Mapping[FlavorResource, int]
     added: bool
-    holder: AdmittedWorkload | None = None
+    holders: Sequence[AdmittedWorkload] = ()
 
 
 UsedLately = Callable[[AdmittedWorkload], "float | None"]
 """What the LocalQueue of a holder has used lately; None where its ClusterQueue does not go by that."""
 
 
-def _nobody_is(_: AdmittedWorkload) -> bool:
-    return False
+Unprotected = Callable[[list[AdmittedWorkload]], list[AdmittedWorkload]]
+"""Leaves out of some holders those that may not be preempted for now, whatever the policies say."""
+
+
+def everybody(holders: list[AdmittedWorkload]) -> list[AdmittedWorkload]:
+    """Return those who may be preempted where nobody is protected."""
+    return holders
 
 
 def nobody_knows(_: AdmittedWorkload) -> float | None:
@@ -155,7 +164,7 @@ class Snapshot:
     Args:
         tree: What the queues use must be what the holders added here use, and what `charge` adds.
         policies: By queue; one without an entry preempts nobody.
-        protected: Whether a holder may not be preempted for now, whatever the policies say.
+        unprotected: Who of some holders may be preempted for now, as far as the policies say so.
         used_lately: What counts first in the order of victims of one queue.
     """
 
@@ -163,11 +172,11 @@ class Snapshot:
         self,
         tree: QuotaTree,
         policies: Mapping[str, PreemptionPolicy],
-        protected: Callable[[AdmittedWorkload], bool] = _nobody_is,
+        unprotected: Unprotected = everybody,
         used_lately: UsedLately = nobody_knows,
     ) -> None:
         self.tree = tree
-        self.protected = protected
+        self.unprotected = unprotected
         self.used_lately = used_lately
         self._policies = policies
         self._holders: dict[str, QueueHolders] = {}
@@ -192,14 +201,27 @@ class Snapshot:
         here = self._holders.get(queue)
         return [] if here is None else here.allowed(who, demand, across_queues=queue != demand.queue)
 
+    def candidates(self, who: Preemptible, demand: Demand, queue: str) -> list[AdmittedWorkload]:
+        """Return those of them who use any of what is contested, and are not protected."""
+        contested = demand.contested
+        return self.unprotected(
+            [one for one in self.allowed(who, demand, queue) if not contested.isdisjoint(one.usage)]
+        )
+
+    def has_candidate(self, who: Preemptible, demand: Demand, queue: str) -> bool:
+        """Whether there is any."""
+        contested, there = demand.contested, self.allowed(who, demand, queue)
+        return any(not contested.isdisjoint(one.usage) and bool(self.unprotected([one])) for one in there)
+
     def missing(self) -> list[AdmittedWorkload]:
         """Return the holders that trials have removed and not added again, in the order of removal."""
         gone: dict[str, AdmittedWorkload] = {}
         for step in self._steps:
-            if step.holder is not None and step.added:
-                gone.pop(step.holder.name, None)
-            elif step.holder is not None:
-                gone[step.holder.name] = step.holder
+            for holder in step.holders:
+                if step.added:
+                    gone.pop(holder.name, None)
+                else:
+                    gone[holder.name] = holder
         return list(gone.values())
 
     def enrol(self, holder: AdmittedWorkload) -> None:
@@ -212,11 +234,15 @@ class Snapshot:
 
     def add(self, holder: AdmittedWorkload) -> None:
         """Count a workload that holds quota."""
-        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder))
+        self._do(_Step(holder.queue, holder.usage, added=True, holders=(holder,)))
 
     def remove(self, holder: AdmittedWorkload) -> None:
         """Count a workload no more."""
-        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder))
+        self._do(_Step(holder.queue, holder.usage, added=False, holders=(holder,)))
+
+    def remove_all(self, queue: str, holders: Sequence[AdmittedWorkload], usage: Usage) -> None:
+        """Count several workloads of one queue no more; `usage` is what they hold together."""
+        self._do(_Step(queue, usage, added=False, holders=holders))
 
     def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Use more in a queue, on behalf of nobody who could be preempted."""
@@ -251,12 +277,12 @@ class Snapshot:
     def _apply(self, step: _Step, *, added: bool) -> None:
         if added:
             self.tree.add(step.queue, step.usage)
-            if step.holder is not None:
-                self._put(step.holder)
+            for holder in step.holders:
+                self._put(holder)
         else:
             self.tree.remove(step.queue, step.usage)
-            if step.holder is not None:
-                self._holders[step.queue].drop(step.holder.name)
+            for holder in step.holders:
+                self._holders[step.queue].drop(holder.name)
 
     def _put(self, holder: AdmittedWorkload) -> None:
         here = self._holders.get(holder.queue)

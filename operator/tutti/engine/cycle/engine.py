@@ -33,7 +33,7 @@ from tutti.engine.ingest import promises, volcano_jobs
 from tutti.engine.ingest.handlers import observe
 from tutti.engine.ingest.setting_aside import unobserved
 from tutti.engine.lifecycle import early_starts, reconciliation
-from tutti.engine.lifecycle.quota_usage import is_protected
+from tutti.engine.lifecycle.quota_usage import without_protected
 from tutti.engine.preemption import moves, restored_waits
 from tutti.engine.preemption.restored_quota import LeavingTree, who_is_leaving
 from tutti.engine.queue import predecessors
@@ -69,7 +69,7 @@ class Engine:
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet, stopwatch=stopwatch)
-        state.ledger.protected = partial(is_protected, state)
+        state.ledger.unprotected = partial(without_protected, state)
         state.queue_positions.used = partial(usage_history.usage_of_local_queue, state)
         state.ledger.used_lately = partial(usage_history.usage_of_holder, state)
         self.lifecycle_events: list[LifecycleEvent] = []

@@ -12,7 +12,7 @@ tells it itself (by its admission annotation), which a tenant may write over; ho
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -269,14 +269,15 @@ def holder_of(state: LifecycleState, workload: Workload, usage: Usage) -> Admitt
     )
 
 
-def is_protected(state: LifecycleState, holder: AdmittedWorkload) -> bool:
-    """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
-    workload = workload_of(state, holder)
-    if workload is None or workload.key in state.nominations.ours:
-        return True
-    if state.moves.plans and state.moves.concerns(workload.key):
-        return True  # it was promised to have the same again
-    return state.catalog.protects_anybody and protected_until(state, workload) > state.now
+def without_protected(state: LifecycleState, holders: Iterable[AdmittedWorkload]) -> list[AdmittedWorkload]:
+    """Leave out who may not be preempted: it has not run long enough, or is none that could be told to leave."""
+    workloads, ours = state.workloads, state.nominations.ours
+    known = [(one, key) for one in holders if (key := _key_of(one.name)) in workloads and key not in ours]
+    if state.moves.plans:  # who is moved was promised to have the same again
+        known = [(one, key) for one, key in known if not state.moves.concerns(key)]
+    if state.catalog.protects_anybody:
+        known = [(one, key) for one, key in known if protected_until(state, workloads[key]) <= state.now]
+    return [one for one, _ in known]
 
 
 def workload_of(state: LifecycleState, holder: AdmittedWorkload) -> Workload | None:

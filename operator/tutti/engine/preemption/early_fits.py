@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -73,9 +72,9 @@ class _RoomBeside:
             [n for n in state.nominations.ours.values() if n.priority >= priority and not n.charges], state.cluster
         )
         beside = free.copy()
-        for pod_class, rows in chain(held.rows(moves=False), held.rows(moves=True)):
-            vector = nodes.vector(pod_class.requests)
-            np.subtract.at(beside[:, : len(vector)], rows, vector)
+        for moves in (False, True):
+            _, room = held.nominated(state.cluster, moves=moves)
+            beside[room.rows, : room.amounts.shape[1]] -= room.amounts
         overlap = held.overlap(state.cluster)
         if overlap is not None:
             used = overlap.in_use()

@@ -7,13 +7,15 @@ has come since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.nominated_pods import NominatedClass, NominatedRoom
 from tutti.cluster.pods import PodKey
 from tutti.engine.records.nominations import Nomination, VictimOverlap
 
@@ -21,6 +23,29 @@ Column = NDArray[np.int64]
 _NONE: Column = np.zeros(0, dtype=np.int64)
 _SPARE = 64
 """So many more than twice the nominations there are may be kept that there are no more."""
+
+
+class _ClassColumns:
+    """Classes by number, and what a pod of each takes, as rows of a matrix that grows with them."""
+
+    def __init__(self) -> None:
+        self.codes: dict[PodClass, int] = {}
+        self._amounts = np.zeros((0, 0), dtype=np.int64)
+
+    def code(self, pod_class: PodClass) -> int:
+        """Return the number of a class."""
+        return self.codes.setdefault(pod_class, len(self.codes))
+
+    def amounts(self, cluster: Cluster) -> NDArray[np.int64]:
+        """Return int64[classes, resources]: what a pod of each takes."""
+        known, width = self._amounts, len(cluster.nodes.resource_index)
+        if known.shape[1] != width:  # what had no column may have one now
+            known = np.zeros((0, width), dtype=np.int64)
+        if len(known) < len(self.codes):
+            new = [cluster.nodes.vector(one.requests) for one in islice(self.codes, len(known), None)]
+            known = np.concatenate((known, np.stack(new)))
+        self._amounts = known
+        return known
 
 
 class NominatedColumns:
@@ -39,8 +64,7 @@ class NominatedColumns:
         self._known: list[Nomination] = []  # held, so that no other gets the id of one
         self._number: dict[int, int] = {}
         self._place = _NONE  # by number, which one it is of those that count now; -1 for others
-        self._wanting: dict[PodClass, int] = {}
-        self._leaving: dict[PodClass, int] = {}
+        self._wanting, self._leaving = _ClassColumns(), _ClassColumns()
         self._spot_of = self._spot_row = self._spot_code = self._spot_waits = self._spot_moves = _NONE
         self._victims: list[PodKey] = []
         self._victim_of = self._slot = self._tenancy = self._victim_code = _NONE
@@ -72,16 +96,28 @@ class NominatedColumns:
         self._place = np.full(len(self._known), -1, dtype=np.int64)
         self._place[[self._number[id(one)] for one in nominations]] = np.arange(len(nominations))
 
-    def rows(self, *, moves: bool) -> Iterator[tuple[PodClass, Column]]:
-        """Yield the classes that are nominated, as they came first, and int64[k], the row of each of their pods.
+    def nominated(
+        self, cluster: Cluster, *, moves: bool, others: Iterable[tuple[PodClass, int]] = ()
+    ) -> tuple[list[NominatedClass], NominatedRoom]:
+        """Return who is nominated where, the classes as they came first, and what they take together.
 
-        Those of them for whom others are moved, and who are moved, or those that wait for victims.
+        Args:
+            cluster: Where they are.
+            moves: Those for whom others are moved, and who are moved, or those that wait for victims.
+            others: Pods of nobody's nomination here that count as well, by class and row.
         """
         place = np.where(self._spot_moves == moves, self._place[self._spot_of], -1)
         order = np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :]
-        codes, rows, classes = self._spot_code[order], self._spot_row[order], list(self._wanting)
-        for code in dict.fromkeys(codes.tolist()):
-            yield classes[code], rows[codes == code]
+        codes, rows = self._spot_code[order], self._spot_row[order]
+        classes, amounts = list(self._wanting.codes), self._wanting.amounts(cluster)
+        foreign = _ClassColumns()
+        beside = [(len(classes) + foreign.code(pod_class), row) for pod_class, row in others]
+        if beside:
+            more, where = np.array(beside, dtype=np.int64).T
+            codes, rows = np.concatenate((codes, more)), np.concatenate((rows, where))
+            classes += foreign.codes
+            amounts = np.concatenate((amounts, foreign.amounts(cluster)))
+        return _by_class(classes, codes, rows), _summed(rows, amounts[codes])
 
     def overlap(self, cluster: Cluster) -> VictimOverlap | None:
         """Return what of the nominated room its victims still use; None where they are on no such node."""
@@ -99,14 +135,14 @@ class NominatedColumns:
             there &= (self._spot_moves == 0) | np.isin(self._spot_of * count + self._spot_row, left)
         if not there.any():
             return None
-        wanted, used = _amounts(self._wanting, cluster), _amounts(self._leaving, cluster)
+        wanted, used = self._wanting.amounts(cluster), self._leaving.amounts(cluster)
         nominated = np.zeros((len(rows), wanted.shape[1]), dtype=np.int64)
         np.add.at(nominated, at[there], wanted[self._spot_code[there]])
         return VictimOverlap(rows, nominated, slots, where, used[self._victim_code[mine][first]])
 
     def _add_spots(self, new: Sequence[Nomination], first: int, cluster: Cluster) -> None:
         found = [
-            (first + index, row, _code(self._wanting, spot.pod_class), bool(one.victims), one.moves)
+            (first + index, row, self._wanting.code(spot.pod_class), bool(one.victims), one.moves)
             for index, one in enumerate(new)
             for spot in one.spots
             if (row := cluster.nodes.rows.get(spot.node)) is not None
@@ -142,7 +178,7 @@ class NominatedColumns:
         """Return int64[k] twice: the slots of some victims, -1 for who is on no node, and codes of their classes."""
         records = [cluster.pods.get(victim) for victim in victims]
         slots = [-1 if one is None else one.slot for one in records]
-        codes = [0 if one is None else _code(self._leaving, one.pod_class) for one in records]
+        codes = [0 if one is None else self._leaving.code(one.pod_class) for one in records]
         return np.array(slots, dtype=np.int64), np.array(codes, dtype=np.int64)
 
 
@@ -152,14 +188,27 @@ def _tenancy_of(slots: Column, cluster: Cluster) -> Column:
     return np.where(slots < 0, -1, tenancy[slots]) if len(tenancy) else np.full(len(slots), -1, dtype=np.int64)
 
 
-def _code(codes: dict[PodClass, int], pod_class: PodClass) -> int:
-    return codes.setdefault(pod_class, len(codes))
+def _by_class(classes: Sequence[PodClass], codes: Column, rows: Column) -> list[NominatedClass]:
+    """Return the pods of each class, these as they come first, on distinct rows; `codes` and `rows` are int64[pods]."""
+    if not len(codes):
+        return []
+    known, first, of = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    width = int(rows.max()) + 1
+    keys, counts = np.unique(rank[of] * width + rows, return_counts=True)
+    starts = np.searchsorted(keys // width, np.arange(len(known) + 1)).tolist()
+    where = keys % width
+    return [
+        (classes[code], where[start:end], counts[start:end])
+        for code, start, end in zip(known[order].tolist(), starts[:-1], starts[1:], strict=True)
+    ]
 
 
-def _amounts(codes: Mapping[PodClass, int], cluster: Cluster) -> NDArray[np.int64]:
-    """Return int64[classes, resources]: what a pod of each takes."""
-    out = np.zeros((len(codes), len(cluster.nodes.resource_index)), dtype=np.int64)
-    for pod_class, code in codes.items():
-        vector = cluster.nodes.vector(pod_class.requests)
-        out[code, : len(vector)] = vector
-    return out
+def _summed(rows: Column, amounts: NDArray[np.int64]) -> NominatedRoom:
+    """Return what is taken of each row by all of some pods: int64[pods] and int64[pods, resources]."""
+    distinct, which = np.unique(rows, return_inverse=True)
+    total = np.zeros((len(distinct), amounts.shape[1]), dtype=np.int64)
+    np.add.at(total, which, amounts)
+    return NominatedRoom(distinct, total)

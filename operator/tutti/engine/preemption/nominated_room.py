@@ -9,15 +9,14 @@ reason its pods do not take out those of the other either, once these run, whate
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.resources import Amounts
-from tutti.cluster.classes import PodClass
-from tutti.cluster.nominated_pods import NominatedPods
+from tutti.cluster.nominated_pods import NominatedClass, NominatedPods
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
@@ -40,6 +39,7 @@ def precedence_of(state: PreemptionState, entry: QueueEntry) -> Precedence:
     if queue is None or not state.nominations.ours:
         return found
     root, borrows = state.ledger.root_of(queue.name), would_borrow(state, queue, entry.needs)
+    mine, order = workload.preemption_priority, workload.order
     for key, nomination in state.nominations.ours.items():
         theirs = next((charge.queue for charge, _ in nomination.charges), "")
         other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
@@ -47,11 +47,11 @@ def precedence_of(state: PreemptionState, entry: QueueEntry) -> Precedence:
             continue
         if theirs == queue.name:
             # Whoever a plugin sorts before one of higher priority would be taken out for it at once, without end.
-            if workload.order < other.order and workload.preemption_priority >= other.preemption_priority:
+            if mine >= other.preemption_priority and order < other.order:
                 found.lesser.append(key)
         elif borrows and _may_take_out(known, other, queue, workload.priority):
             found.entitled.append(key)
-        elif queue.cross_queue_priority(workload.preemption_priority) > known.cross_queue_priority(other.priority):
+        elif queue.cross_queue_priority(mine) > known.cross_queue_priority(other.priority):
             found.lesser.append(key)
     return found
 
@@ -112,15 +112,17 @@ def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: 
         places, kept = moves.kept_places(state, workload, priority)
         nominations += [one for one in places if not any(one is other for other in nominations)]
     state.nominated.follow(nominations, state.cluster)
-    rows = dict(state.nominated.rows(moves=False))
-    for spot in state.nominations.foreign(priority):
-        row = state.cluster.nodes.rows.get(spot.node)
-        if row is not None:
-            rows[spot.pod_class] = np.append(rows.get(spot.pod_class, _NO_ROWS), row)
+    foreign, known = state.nominations.foreign(priority), state.cluster.nodes.rows
+    others = [(spot.pod_class, known[spot.node]) for spot in foreign if spot.node in known]
+    waiting, room = state.nominated.nominated(state.cluster, moves=False, others=others)
     if state.kept_for_successors:
         kept += member_loss.kept_from(state, workload, priority)
-    moved = dict(state.nominated.rows(moves=True)) if any(one.moves for one in nominations) else {}
-    return _withheld(state, entry, nominations, rows, moved, kept) if rows or moved or kept else nullcontext()
+    moved: list[NominatedClass] = []
+    if any(one.moves for one in nominations):
+        moved, _ = state.nominated.nominated(state.cluster, moves=True)
+    if not (waiting or moved or kept):
+        return nullcontext()
+    return _withheld(state, entry, nominations, NominatedPods(waiting, room), moved, kept)
 
 
 @contextmanager
@@ -128,27 +130,26 @@ def _withheld(
     state: PreemptionState,
     entry: QueueEntry,
     nominations: Sequence[Nomination],
-    rows: Mapping[PodClass, Rows],
-    moved: Mapping[PodClass, Rows],
+    waiting: NominatedPods,
+    moved: Sequence[NominatedClass],
     kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
     nodes = state.cluster.nodes
     with state.cluster.transaction() as claims:
         if kept:
             claims.withhold(*_kept_room(state, kept))
-        placed = [(pod_class, *np.unique(where, return_counts=True)) for pod_class, where in rows.items()]
         with _free_of_victims(state, nominations):
-            for pod_class, where in moved.items():
-                claims.put(*np.unique(where, return_counts=True), pod_class)
-            for pod_class, where, counts in placed:
-                claims.nominate(where, counts, pod_class)
+            for pod_class, rows, counts in moved:
+                claims.put(rows, counts, pod_class)
+            claims.nominate(waiting.placed, waiting.room)
         if moved and _minds_company(state, entry, claims):
             claims.show()
         covered = state.nominations.covered = state.nominated.overlap(state.cluster)
-        overlap = None if covered is None else (covered.rows, covered.in_use())
-        if overlap is not None:
-            claims.withhold(overlap[0], -overlap[1])
-        nodes.nominated = NominatedPods(placed, overlap) if placed else None
+        if covered is not None:
+            in_use = covered.in_use()
+            claims.withhold(covered.rows, -in_use)
+            waiting.overlap = covered.rows, in_use
+        nodes.nominated = waiting if waiting.placed else None
         try:
             yield
         finally:

@@ -129,9 +129,8 @@ def _short_nodes(state: PreemptionState, ours: list[Nomination]) -> Mask:
     nodes, columns, held = state.cluster.nodes, state.cluster.pod_columns, NominatedColumns()
     room, wanted = nodes.allocatable - nodes.requested, np.zeros_like(nodes.allocatable)
     held.follow(ours, state.cluster)
-    for pod_class, where in held.rows(moves=False):
-        vector = nodes.vector(pod_class.requests)
-        np.add.at(wanted[:, : len(vector)], where, vector)
+    _, asked = held.nominated(state.cluster, moves=False)
+    wanted[asked.rows, : asked.amounts.shape[1]] = asked.amounts
     victims = (state.cluster.pods.get(victim) for one in ours for victim in one.victims)
     slots = np.array(sorted({pod.slot for pod in victims if pod is not None and pod.slot >= 0}), dtype=np.int64)
     leaves = columns.held(slots, nodes.resource_index)[:, : room.shape[1]]

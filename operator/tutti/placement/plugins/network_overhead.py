@@ -22,7 +22,7 @@ from tutti.api.messages import escape_controls, shortened
 from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.network import Peers, peers_of
-from tutti.cluster.network_places import MOST_TRAFFIC, NO_LINK, LabelCodes, LinkName, Places, count_by_place
+from tutti.cluster.network_places import MOST_TRAFFIC, NO_LINK, LabelCodes, LinkName, Places, Traffic, count_by_place
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import (
     MAX_SCORE,
@@ -148,64 +148,93 @@ class Tally:
         self.pairs += int(many.sum())
 
 
+_NONE: Final[Counts] = np.zeros(0, dtype=np.int64)
+
+
 @dataclass(slots=True)
 class LinkRoom:
     """How many more pods of a class the links have bandwidth for.
 
+    A pod takes of those links only that lead to whom it talks to. So what it takes is kept as a list: one item for each
+    place that it may be in and each link that it would take anything of there.
+
     Attributes:
-        asked: int64[places, links], what one of them takes.
         left: int64[links], what is left of each.
+        at, link, amount: int64[n], how much of which link one of them takes in which place.
     """
 
     places: Places
-    asked: Counts
     left: Counts
+    at: Counts = field(default_factory=lambda: _NONE)
+    link: Counts = field(default_factory=lambda: _NONE)
+    amount: Counts = field(default_factory=lambda: _NONE)
 
     @classmethod
     def of(cls, peers: Sequence[Placed], places: Places, used: Counts) -> LinkRoom:
         """Count over those that are placed; `used` is int64[links], what is taken by others."""
-        asked = np.zeros((len(places), len(places.links)), dtype=np.int64)
-        out = cls(places, asked, np.array([one.capacity for one in places.links], dtype=np.int64) - used)
+        out = cls(places, np.array([one.capacity for one in places.links], dtype=np.int64) - used)
         out.ask(peers)
         return out
 
     def ask(self, peers: Sequence[Placed]) -> None:
         """Have each take what it takes to talk to so many more pods of workloads on some rows."""
+        items = [(self.at, self.link, self.amount)]
         for is_needed in (True, False):
             there = np.zeros(len(self.places), dtype=np.float64)
             for peer, at, many in peers:
                 if peer.is_needed is is_needed and peer.by.bandwidth:
                     there += float(peer.by.bandwidth) * count_by_place(self.places, at, many)
             amounts = np.minimum(there, MOST_TRAFFIC).astype(np.int64)
-            for place in np.flatnonzero(amounts).tolist():
-                link = self.places.link[:, place] if is_needed else self.places.link[place]
-                limited = np.flatnonzero(link != NO_LINK)
-                np.add.at(self.asked, (limited, link[limited]), amounts[place])
-        np.minimum(self.asked, MOST_TRAFFIC, out=self.asked)
+            near = np.flatnonzero(amounts)
+            link = self.places.link[:, near] if is_needed else self.places.link[near].T
+            place, which = np.nonzero(link != NO_LINK)
+            items.append((place, link[place, which], amounts[near][which]))
+        place, links, taken = (np.concatenate(part) for part in zip(*items, strict=True))
+        width = max(1, len(self.left))
+        keys, same = np.unique(place * width + links, return_inverse=True)
+        total = np.zeros(len(keys), dtype=np.float64)
+        np.add.at(total, same, taken)
+        self.at, self.link = keys // width, keys % width
+        self.amount = np.minimum(total, MOST_TRAFFIC).astype(np.int64)
+
+    def taken(self, pods: Counts) -> Traffic:
+        """Return what pods of the class take of links, of which int64[places] are where."""
+        return Traffic(self.link, pods[self.at].astype(np.float64) * self.amount)
 
     def room(self) -> Counts:
         """Return int64[rows]: how many more pods fit on each."""
-        fits = np.where(self.asked > 0, np.maximum(self.left, 0) // np.maximum(self.asked, 1), MOST_TRAFFIC)
-        room: Counts = fits.min(axis=1, initial=MOST_TRAFFIC)[self.places.codes]
-        return room
+        room = np.full(len(self.places), MOST_TRAFFIC, dtype=np.int64)
+        np.minimum.at(room, self.at, np.maximum(self.left[self.link], 0) // self.amount)
+        by_row: Counts = room[self.places.codes]
+        return by_row
 
     def add(self, row: int) -> None:
         """Count one more pod on a row."""
-        self.left = self.left - self.asked[self.places.codes[row]]
+        here = self.at == self.places.codes[row]
+        self.left = self.left.copy()
+        self.left[self.link[here]] -= self.amount[here]
 
     def rejections(self) -> list[Rejection]:
         """Rule out nodes whose links have too little left, each link by itself as long as these are few."""
-        short: Mask = np.greater(self.asked, 0) & np.greater(self.asked, self.left)
+        short = self.amount > self.left[self.link]
+        at, link, amount = self.at[short], self.link[short], self.amount[short]
         told: list[Rejection] = []
-        rest: Mask = np.any(short, axis=1)[self.places.codes]
-        for link in np.flatnonzero(short.any(axis=0))[:MOST_LINKS_TOLD].tolist():
-            by_place = short[:, link]
-            need = int(self.asked[by_place, link].max())
-            hit = by_place[self.places.codes] & rest
+        rest = self._rows_in(at)
+        for one in np.unique(link)[:MOST_LINKS_TOLD].tolist():
+            mine = link == one
+            hit = self._rows_in(at[mine]) & rest
             if hit.any():
-                told.append(Rejection(told_link(self.places.links[link], int(self.left[link]), need), hit))
+                said = told_link(self.places.links[one], int(self.left[one]), int(amount[mine].max()))
+                told.append(Rejection(said, hit))
                 rest &= ~hit
         return [*told, Rejection(NO_BANDWIDTH, rest)] if rest.any() else told
+
+    def _rows_in(self, places: Counts) -> Mask:
+        """Return bool[rows]: who is in one of some places."""
+        within = np.zeros(len(self.places), dtype=np.bool_)
+        within[places] = True
+        by_row: Mask = within[self.places.codes]
+        return by_row
 
 
 def told_link(link: LinkName, left: int, need: int) -> str:
@@ -288,7 +317,7 @@ class NetworkFilter:
         links = None
         if self.rules.bandwidth and places.links:
             links = LinkRoom.of(peers, places, nodes.network.usage(places, nodes.rows))
-            links = links if links.asked.any() or own else None
+            links = links if len(links.at) or own else None
         return NetworkFilterState(
             Tally.of(judged, places), links, own, self.rules.strict, changes_on_add=bool(own) or links is not None
         )
