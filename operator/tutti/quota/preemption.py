@@ -189,8 +189,7 @@ class PreemptionOracle(msgspec.Struct, frozen=True):
         if not victims:
             return FlavorRank(PreemptionMode.NO_CANDIDATES, borrowing_level(node, what, amount).height)
         with self.snapshot.trial():
-            for victim in victims:
-                self.snapshot.remove(victim.holder)
+            self.snapshot.remove_each(victim.holder for victim in victims)
             covered = borrowing_level(node, what, amount).height
         own = any(victim.holder.queue == self.queue for victim in victims)
         return FlavorRank(PreemptionMode.PREEMPT if own else PreemptionMode.RECLAIM, covered)

@@ -224,10 +224,20 @@ def classical_victims(
     for borrowing in _attempts(snapshot, demand, candidates):
         fit = Fit(snapshot, demand, borrowing, also_fits)
         with snapshot.trial():
-            victims = _removed_until(fit, order)
+            victims = _removed_until(fit, _of_use(fit, order))
             if victims:
                 return fill_back(snapshot, victims, fit)
     return []
+
+
+def _of_use(fit: Fit, order: Sequence[PreemptionCandidate]) -> Sequence[PreemptionCandidate]:
+    """Leave out those who give no quota back when they go: what they had has been promised to others already.
+
+    Each would be taken and then put back, unless something else than quota is asked as well.
+    """
+    if fit.also_fits is not None or fit.has_quota():
+        return order
+    return [one for one in order if any(one.holder.usage.values())]
 
 
 def _removed_until(fit: Fit, order: Sequence[PreemptionCandidate]) -> list[Victim]:

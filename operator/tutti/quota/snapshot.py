@@ -244,6 +244,14 @@ class Snapshot:
         """Count several workloads of one queue no more; `usage` is what they hold together."""
         self._do(_Step(queue, usage, added=False, holders=holders))
 
+    def remove_each(self, holders: Iterable[AdmittedWorkload]) -> None:
+        """Count workloads of any queues no more."""
+        by_queue: dict[str, list[AdmittedWorkload]] = {}
+        for holder in holders:
+            by_queue.setdefault(holder.queue, []).append(holder)
+        for queue, here in by_queue.items():
+            self.remove_all(queue, here, usage_of_all(here))
+
     def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Use more in a queue, on behalf of nobody who could be preempted."""
         if self._trials:

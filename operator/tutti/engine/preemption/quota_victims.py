@@ -27,7 +27,7 @@ from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.together import fit_together
 from tutti.quota.flavors import Queue
 from tutti.quota.preemption import PreemptionRules
-from tutti.quota.reclaim import Victim, fits
+from tutti.quota.reclaim import CandidatesKnown, Victim, fits
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import Usage, add_to
 
@@ -158,15 +158,16 @@ def choose_by_quota(
                 return QuotaVictims([], rows, {})
         reach = state.rules.within_reach(snapshot, demands)
         apart = set_apart(state, snapshot, reach)
+        known: CandidatesKnown = {}  # of this preemptor, and nothing else is used of any queue until the end
         for one in demands if reach else ():
-            by_quota = state.rules.victims(snapshot, one, first=frozenset(apart))
+            by_quota = state.rules.victims(snapshot, one, first=frozenset(apart), known=known)
             if not by_quota:
                 continue
             if not hopeful and trial.rows(everybody) is None:
                 return None
             hopeful = True
             trial.set_apart(apart)
-            victims = _victims(state.rules, snapshot, one, trial, by_quota)
+            victims = _victims(state.rules, snapshot, one, trial, by_quota, known)
             if victims and not _is_held_back(snapshot, victims, one, held_back):
                 rows = trial.rows(victim.holder for victim in victims)
                 return None if rows is None else QuotaVictims(victims, rows, apart)
@@ -174,7 +175,12 @@ def choose_by_quota(
 
 
 def _victims(
-    rules: PreemptionRules, snapshot: Snapshot, demand: Demand, trial: _Trial, by_quota: list[Victim]
+    rules: PreemptionRules,
+    snapshot: Snapshot,
+    demand: Demand,
+    trial: _Trial,
+    by_quota: list[Victim],
+    known: CandidatesKnown,
 ) -> list[Victim]:
     """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
 
@@ -189,6 +195,7 @@ def _victims(
         demand: What is wanted.
         trial: Where the pods would go.
         by_quota: Whom the rules take in their order if only quota counts; at least one.
+        known: Who may be preempted at all, as far as that has been found.
     """
     tries, most = 0, max(1, MOST_PLACED // max(1, len(trial.lacking.asks)))
 
@@ -205,16 +212,15 @@ def _victims(
     def cleared() -> bool:
         return first <= {holder.name for holder in snapshot.missing()}
 
-    found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
-    found = found or rules.victims(snapshot, demand, placed, first=apart)
+    found = rules.victims(snapshot, demand, cleared, first=first | apart, known=known) if first else []
+    found = found or rules.victims(snapshot, demand, placed, first=apart, known=known)
     return found if tries <= most else []
 
 
 def _is_held_back(snapshot: Snapshot, victims: Sequence[Victim], demand: Demand, held_back: HeldBack) -> bool:
     """Whether what is demanded could not be had even when the victims are gone."""
     with snapshot.trial():
-        for victim in victims:
-            snapshot.remove(victim.holder)
+        snapshot.remove_each(victim.holder for victim in victims)
         return held_back(dict(demand.usage))
 
 
