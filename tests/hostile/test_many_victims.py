@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tutti.quota.fair_reclaim import fair_victims
 from tutti.quota.policy import Preemptible, PreemptionPolicy
 from tutti.quota.reclaim import classical_victims
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
@@ -14,15 +15,27 @@ from tutti.quota.tree import Quota, QuotaTree
 WHAT = ("f", "gpu")
 
 
-def leaving(queue: str, many: int) -> Snapshot:
-    """A full queue, and as much promised to others as those hold of it who are told to leave."""
+def leaving(queue: str, many: int, held: int = 8) -> Snapshot:
+    """A full queue, as much promised to others as those held of it who are told to leave, and what these still hold."""
     quotas = {"mine": ("all", {WHAT: Quota(100_000)}), "theirs": ("all", {WHAT: Quota(0)})}
     policy = PreemptionPolicy(within=Preemptible.LOWER_PRIORITY, reclaim=Preemptible.ANY)
     snapshot = Snapshot(QuotaTree(quotas, {"all": ("", {})}), {"mine": policy})
     for number in range(many + 100):
-        snapshot.add(AdmittedWorkload(f"w{number}", queue, {WHAT: 8}, uid=f"{number:05}", evicted=number < many))
+        usage = {WHAT: held if number < many else 8}
+        snapshot.add(AdmittedWorkload(f"w{number}", queue, usage, uid=f"{number:05}", evicted=number < many))
     snapshot.charge("mine", {WHAT: 100_000 - 800})
     return snapshot
+
+
+@pytest.mark.parametrize("victims_of", [classical_victims, fair_victims])
+def test_who_leaves_and_has_nothing_to_give_back_is_no_step(victims_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What victims held is promised to those they leave for: each was taken out and put back for each resource."""
+    snapshot, demand = leaving("theirs", 400, held=0), Demand("mine", {WHAT: 8}, frozenset((WHAT,)), priority=1)
+    taken: list[str] = []
+    real = Snapshot.remove
+    monkeypatch.setattr(Snapshot, "remove", lambda self, one: (taken.append(one.name), real(self, one)))
+    assert len(victims_of(snapshot, demand)) == 1
+    assert 0 < len(taken) < 10
 
 
 @pytest.mark.parametrize("queue", ["mine", "theirs"])

@@ -27,7 +27,7 @@ from enum import StrEnum
 
 from tutti.quota.fair_sharing import ShareKey, fair_share
 from tutti.quota.policy import Preemptible
-from tutti.quota.reclaim import Fit, Fits, PreemptionReason, Victim, fill_back, in_victim_order
+from tutti.quota.reclaim import Fit, Fits, PreemptionReason, Victim, fill_back, gives_back, in_victim_order
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import QuotaNode
 
@@ -154,13 +154,16 @@ def fair_victims(
         also_fits: What must hold besides quota, asked after each removal.
         first: Holders, by name, that are tried before all others of their queues.
     """
-    candidates = in_victim_order(fair_candidates(snapshot, demand), demand.queue, used_lately=snapshot.used_lately)
+    fit, found = Fit(snapshot, demand, borrowing=True, also_fits=also_fits), fair_candidates(snapshot, demand)
+    if fit.lacks_quota_alone():
+        found = [holder for holder in found if gives_back(holder)]
+    candidates = in_victim_order(found, demand.queue, used_lately=snapshot.used_lately)
     candidates.sort(key=lambda holder: holder.name not in first)
     if not candidates:
         return []
     with snapshot.trial():
         snapshot.charge(demand.queue, demand.usage)
-        run = _Run(snapshot, demand, Fit(snapshot, demand, borrowing=True, also_fits=also_fits))
+        run = _Run(snapshot, demand, fit)
         done = run.first(candidates, strategies[0])
         if not done and len(strategies) > 1:
             done = run.second()

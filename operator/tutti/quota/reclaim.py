@@ -129,6 +129,15 @@ class Fit:
         """Whether it has quota now; the less is used, the sooner."""
         return fits(self.snapshot, self.demand, borrowing=self.borrowing)
 
+    def lacks_quota_alone(self) -> bool:
+        """Whether who holds none cannot help it: nothing else is asked, and there is too little."""
+        return self.also_fits is None and not self.has_quota()
+
+
+def gives_back(holder: AdmittedWorkload) -> bool:
+    """Whether quota comes free when a holder goes; none does where what it had is promised to others already."""
+    return any(holder.usage.values())
+
 
 def fill_back(snapshot: Snapshot, victims: list[Victim], fit: Fit) -> list[Victim]:
     """Add removed victims again that are not needed, in the reverse order of removal; the last one always is.
@@ -222,22 +231,14 @@ def classical_victims(
     if first:
         order = sorted(order, key=lambda candidate: candidate.holder.name not in first)
     for borrowing in _attempts(snapshot, demand, candidates):
-        fit = Fit(snapshot, demand, borrowing, also_fits)
+        fit, of_use = Fit(snapshot, demand, borrowing, also_fits), order
+        if fit.lacks_quota_alone():
+            of_use = [candidate for candidate in order if gives_back(candidate.holder)]
         with snapshot.trial():
-            victims = _removed_until(fit, _of_use(fit, order))
+            victims = _removed_until(fit, of_use)
             if victims:
                 return fill_back(snapshot, victims, fit)
     return []
-
-
-def _of_use(fit: Fit, order: Sequence[PreemptionCandidate]) -> Sequence[PreemptionCandidate]:
-    """Leave out those who give no quota back when they go: what they had has been promised to others already.
-
-    Each would be taken and then put back, unless something else than quota is asked as well.
-    """
-    if fit.also_fits is not None or fit.has_quota():
-        return order
-    return [one for one in order if any(one.holder.usage.values())]
 
 
 def _removed_until(fit: Fit, order: Sequence[PreemptionCandidate]) -> list[Victim]:
