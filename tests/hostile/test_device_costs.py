@@ -10,9 +10,9 @@ import pytest
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
 from tutti.api.devices import ResourceClaim, ResourceSlice
-from tutti.cluster.devices import programs, search_time
-from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices import programs, search_time, way_selections
 from tutti.cluster.devices.projections import DeviceProjection
+from tutti.cluster.devices.way_selections import WaySelections
 from tutti.placement.plugins import device_shortage, devices
 
 OF = "device.attributes['gpu.example.com']"
@@ -94,7 +94,7 @@ def network_of(pools: int, nodes: int = 3, each: int = 40) -> World:
 def test_devices_of_a_network_are_looked_at_once_for_all_claims_and_asked_about_once_for_each(monkeypatch, calls):
     """Each claim had them all looked at, and asked about time and again, for pods after it and for what is said of it."""
     watched(monkeypatch, calls, DeviceProjection, "_kind")
-    watched(monkeypatch, calls, DeviceProgram, "selects")
+    watched(monkeypatch, calls, WaySelections, "selects")
     devices, claims = 3 * 40, 10
     world = network_of(3)
     for at in range(claims):
@@ -137,7 +137,7 @@ def test_many_unlike_claims_of_a_namespace_cost_a_turn_no_more_than_few(monkeypa
     """Each had as much time as a turn has for one of them; now it is theirs together, and the others' is untouched."""
     monkeypatch.setattr(search_time, bound, most)
     monkeypatch.setattr(search_time, "MOST_STEPS", 100)
-    watched(monkeypatch, calls, programs, counted)
+    watched(monkeypatch, calls, programs if counted == "search" else way_selections, counted)
     done = set()
     for count in (20, 40):
         world = world_of(20, "default", "honest")

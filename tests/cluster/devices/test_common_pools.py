@@ -88,7 +88,7 @@ class Scene:
         whole.refresh(state.rows, len(self.cluster.nodes))
         for row in range(len(self.cluster.nodes)):
             offer: Offer = whole.offers[int(whole.situation_of[row])]
-            wanted = search(program.claims, offer, program.selects, 1 << 20, tight=needs.tight)
+            wanted = search(program.claims, offer, program.ways.selects, 1 << 20, tight=needs.tight)
             verdict = program.at(row)
             assert verdict.reason == wanted.reason
             named, pools = whole.pools_at(state.rows, row), program.projection.pools_at(state.rows, row)

@@ -9,42 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.devices import MOST_RESULTS
 from tutti.cluster.devices.allotments import ClaimPicks
-from tutti.cluster.devices.asks import ClaimAsk, WayAsk
+from tutti.cluster.devices.asks import ClaimAsk
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceFault, DeviceKind, OfferedPool, Verdict
-from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceFault, Verdict
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
-from tutti.cluster.devices.search import SearchTooLong, is_tolerated, search
-from tutti.cluster.devices.search_time import FREE_STEPS, FREE_WORK, SearchTime
+from tutti.cluster.devices.search import SearchTooLong, search
+from tutti.cluster.devices.search_time import FREE_STEPS, SearchTime
 from tutti.cluster.devices.selections import (
-    CLASS_UNTOLD,
-    LEFT,
     NOT_ASKED,
-    OF_NO_CLASS,
     SELECTED,
     UNTOLD,
-    SelectedDevices,
-    bits,
-    told,
 )
-from tutti.cluster.devices.zones import ZONE_ATTRIBUTE, ZonedProjection, ZonesAhead
-
-Situations = DeviceProjection | ZonedProjection
+from tutti.cluster.devices.way_selections import WaySelections
+from tutti.cluster.devices.zones import ZONE_ATTRIBUTE, Situations, ZonedProjection, ZonesAhead
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
-
-_EVALUATION: Final = 100
-"""What it costs to begin with an expression."""
 
 _MOST_LACKING: Final = 64
 """After so many searches in a row that have ended for want of work the others are left for the next moment."""
@@ -65,26 +54,6 @@ class SearchLength(IntEnum):
     CUT_SHORT = auto()
 
 
-class PoolMatches(NamedTuple):
-    """Which devices of a pool a way to fulfil a request is about: their places as bits of an int.
-
-    Attributes:
-        of_class: Those of its class.
-        selected: Those that it selects by all that it asks.
-        tolerated: Those whose taints it tolerates.
-        shared: Those that several may have.
-        untold: Those of which it cannot be told whether it selects them.
-        fault: Why not of the first of these, with {claim} for the claim, or "".
-    """
-
-    of_class: int
-    selected: int
-    tolerated: int
-    shared: int
-    untold: int
-    fault: str
-
-
 class DeviceProgram:
     """What some claims find on each row.
 
@@ -94,6 +63,7 @@ class DeviceProgram:
         compares: The names of the attributes of which only matters which devices of a node have the same.
         width: So many devices are asked for, of whichever pools, rounded up; 0: all that there are.
         projection: Tells the situation of each row.
+        ways: Tells what the ways of the claims select.
         verdicts: What was found, by situation.
         steps: How many devices have been tried at this moment, beside those that may be tried in each situation.
         has_taken_long: Whether a search of it has ever taken longer than it may.
@@ -129,7 +99,7 @@ class DeviceProgram:
         self._tight = tight
         self._pods = pods
         self.verdicts: list[Verdict] = []
-        self._expressions = expressions
+        self.ways = WaySelections(expressions)
         self._searched = np.zeros(0, dtype=np.bool_)
         self._fits = np.zeros(0, dtype=np.bool_)
         self._ranks = np.zeros(0, dtype=np.int64)
@@ -138,15 +108,9 @@ class DeviceProgram:
         self._why = np.zeros(0, dtype=np.int64)
         self._whys: dict[str | DeviceFault, int] = {}
         self._seen = (-1, -1)
-        self._answers: dict[int, SelectedDevices] = {}
-        self._refused: dict[tuple[int, int], tuple[int, int]] = {}
-        self._small_work: dict[int, int] = {}
         self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
-        self._matches: dict[tuple[int, int], PoolMatches] = {}
-        self._free_of: dict[int, int] = {}
         self._moment = -1.0
-        self._time = SearchTime()
         self._left_at = 0
         self.steps = 0
         self.has_taken_long = self.has_faults = False
@@ -170,15 +134,15 @@ class DeviceProgram:
             moment: With each other one there is time again for a search that takes long.
             time: How much of it there is for whoever asks.
         """
-        if self._moment != moment or (self._cut_short and time is not self._time):
+        if self._moment != moment or (self._cut_short and time is not self.ways.time):
             self._begin(moment)
-        self._time = time
+        self.ways.time = time
         projection.refresh(rows, count)
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
             self.verdicts, self._searched, self._cut_short = [], np.zeros(0, dtype=np.bool_), []
-            self._answers, self._refused, self._moves = {}, {}, None
-            self._free_of, self._room_of, self._matches = {}, {}, {}
+            self.ways.begin(projection)
+            self._room_of, self._moves = {}, None
             self._seen, self._left_at = (projection.epoch, -1), 0
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
@@ -290,14 +254,14 @@ class DeviceProgram:
             self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        time = self._time
+        time = self.ways.time
         if time.is_over:
             self._leave(np.array([situation]))
             return _NO_TIME
         time.lacks_work = time.lacks_free = False
         free, is_whole = min(FREE_STEPS, time.free_steps), time.is_whole
         most, offer = time.steps + free, self.projection.offers[situation]
-        found = search(self.claims, offer, self.selects, most, tight=self._tight, refused=self.refused)
+        found = search(self.claims, offer, self.ways.selects, most, tight=self._tight, refused=self.ways.refused)
         self.steps += max(0, found.steps - free)
         time.use_steps(found.steps, free)
         if found.reason == TOO_MANY_WAYS:
@@ -318,12 +282,12 @@ class DeviceProgram:
         at = int(np.searchsorted(situations, self._left_at))
         situations, lacking = np.concatenate((situations[at:], situations[:at])), 0
         for place, situation in enumerate(situations.tolist()):
-            if self._time.is_over or lacking >= _MOST_LACKING:
+            if self.ways.time.is_over or lacking >= _MOST_LACKING:
                 self._left_at = situation
                 self._leave(situations[place:])
                 return
             self._search(situation)
-            lacking = lacking + 1 if self._time.lacks_work else 0
+            lacking = lacking + 1 if self.ways.time.lacks_work else 0
         self._left_at = 0
 
     def _leave(self, situations: NDArray[np.int64]) -> None:
@@ -370,98 +334,14 @@ class DeviceProgram:
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
         kinds = self.projection.shared(rows)
         numbers = np.array([one.number for one in kinds], dtype=np.int64)
-        known = [(way, self._answers_of(way).of(numbers)) for way in ways]
+        known = [(way, self.ways.answers_of(way).of(numbers)) for way in ways]
         if any(bool(((codes == SELECTED) | (codes >= UNTOLD)).any()) for _, codes in known):
             return True
         open_ = ((way, kinds[at]) for way, codes in known for at in np.flatnonzero(codes == NOT_ASKED).tolist())
         try:
-            return any(self.selects(way, kind) is not False for way, kind in open_)
+            return any(self.ways.selects(way, kind) is not False for way, kind in open_)
         except SearchTooLong:
             return True
-
-    def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
-        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told.
-
-        Raises:
-            SearchTooLong: It takes more work than is left at this moment.
-        """
-        answers, number = self._answers_of(way), kind.number
-        known = answers.known(number)
-        if known is None:
-            self._tell(way, kind, answers)
-            known = answers.known(number)
-            assert known is not None  # it is told now
-        return known
-
-    def _tell(self, way: WayAsk, kind: DeviceKind, answers: SelectedDevices) -> None:
-        """Find out of a device whether a way selects it; and of all others, where that can be told of all at once."""
-        time, number = self._time, kind.number
-        if not answers.count and not time.use_text(sum(map(len, self._expressions.unknown(way.selectors)))):
-            raise SearchTooLong
-        self.projection.contents.fill(way, answers, self._expressions)
-        if answers.known(number) is not None:
-            return
-        work, free = self._work_on(way, kind), self._free_of.get(number, FREE_WORK)
-        if not time.use_work(work, free):
-            raise SearchTooLong
-        self._free_of[number] = max(0, free - work)
-        answers.put(number, *told(way, kind.content, self._expressions))
-
-    def refused(self, way: WayAsk, pool: OfferedPool) -> int:
-        """Return which devices of a pool a way does not select, as bits, as far as that is known."""
-        answers, key = self._answers_of(way), (id(way), id(pool))  # both are kept as long as the program
-        known = self._refused.get(key)
-        if known is None or known[0] != answers.count:
-            codes = answers.of(pool.numbers)
-            known = self._refused[key] = (answers.count, bits((codes == LEFT) | (codes == OF_NO_CLASS)))
-        return known[1]
-
-    def _answers_of(self, way: WayAsk) -> SelectedDevices:
-        """Return what is known of what a way selects."""
-        known = self._answers.get(id(way))
-        if known is None:
-            known = self._answers[id(way)] = self.projection.contents.answers(way)
-        return known
-
-    def matches(self, way: WayAsk, pool: NodePool) -> PoolMatches:
-        """Return which devices of a pool a way selects.
-
-        Raises:
-            SearchTooLong: It takes more work than is left at this moment.
-        """
-        key = (id(way), self.projection.code_of(pool))
-        known = self._matches.get(key)
-        if known is None:
-            if not self._time.looks:
-                raise SearchTooLong
-            self._time.looks -= 1
-            answers, seen = self._answers_of(way), self.projection.seen(pool)
-            for at in np.flatnonzero(answers.of(seen.numbers) == NOT_ASKED).tolist():
-                self.selects(way, seen.kinds[at])
-            codes = answers.of(seen.numbers)
-            untold = np.flatnonzero(codes >= UNTOLD)
-            kept_off = sum(1 << at for at in seen.tainted if not is_tolerated(way, seen.kinds[at]))
-            known = self._matches[key] = PoolMatches(
-                bits((codes != OF_NO_CLASS) & (codes != CLASS_UNTOLD)),
-                bits(codes == SELECTED),
-                ((1 << len(codes)) - 1) & ~kept_off,
-                seen.multiple,
-                bits(codes >= UNTOLD),
-                answers.texts[int(seen.numbers[untold[0]])] if len(untold) else "",
-            )
-        return known
-
-    def _work_on(self, way: WayAsk, kind: DeviceKind) -> int:
-        """Return what it costs at most to tell of one kind of devices whether a way selects them."""
-        known = self._small_work.get(id(way), 0)
-        if known:
-            return known
-        every = (*way.class_selectors, *way.selectors)
-        costs = [self._expressions.small_cost(one) for one in every]
-        small = [_EVALUATION + cost for cost in costs if cost is not None]
-        if len(small) == len(every):
-            self._small_work[id(way)] = sum(small)
-        return sum(_EVALUATION + self._expressions.cost(one, kind.content) for one in every)
 
 
 def _most_devices(claims: Iterable[ClaimAsk], pods: int) -> int:

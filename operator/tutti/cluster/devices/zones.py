@@ -133,3 +133,6 @@ class ZonedProjection:
             self._made_of.append((base, zones))
             self.offers.append(self.base.offers[base]._replace(zone=zones[0] if zones else None))
         return number
+
+
+Situations = DeviceProjection | ZonedProjection

@@ -191,7 +191,7 @@ class _DeviceCounts:
         """Count the devices of pools that have not been met yet, of each so often; returns how many of all are free."""
         free, told = 0, self.told
         for pool, use in pools:
-            found, used = self._program.matches(self._way, pool), use[0]
+            found, used = self._program.ways.matches(self._way, pool), use[0]
             spent = self._spent_of(pool, use) & found.selected & ~used
             if pool.status is PoolStatus.COMPLETE:
                 free += (found.selected & found.tolerated & ~used & ~spent).bit_count()
@@ -218,7 +218,7 @@ class _DeviceCounts:
 
 def _untold(program: DeviceProgram, way: WayAsk, count: int, pools: Iterable[NodePool]) -> str:
     """Say of how many devices it cannot be told whether they match, and why not of one."""
-    faults = (program.matches(way, pool).fault for pool in pools)
+    faults = (program.ways.matches(way, pool).fault for pool in pools)
     why = next((one for one in faults if one), "").removeprefix("claim {claim}: ")
     return f"; of {count} it cannot be told ({plainly(why)})"
 
@@ -230,7 +230,7 @@ def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, pools: It
         if pool.status is not PoolStatus.COMPLETE:
             known = met.setdefault(pool.key, set())
             new = _not_in(known, pool) if pool.shared else -1
-            count += (program.matches(way, pool).selected & new).bit_count()
+            count += (program.ways.matches(way, pool).selected & new).bit_count()
             if pool.shared:
                 known.update(one.name for one in pool.devices)
     if not count:

@@ -100,7 +100,7 @@ def _matching(
         masks = []
         for pool in mine:
             mask = 0
-            for found in [program.matches(way, pool) for way in ways]:
+            for found in [program.ways.matches(way, pool) for way in ways]:
                 if found.selected & found.shared:
                     return None
                 mask |= found.selected
