@@ -27,7 +27,7 @@ from enum import StrEnum
 
 from tutti.quota.fair_sharing import ShareKey, fair_share
 from tutti.quota.policy import Preemptible
-from tutti.quota.reclaim import Fit, Fits, PreemptionReason, Victim, fill_back, gives_back, in_victim_order
+from tutti.quota.reclaim import AlsoFits, Fit, PreemptionReason, Victim, fill_back, gives_back, in_victim_order
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import QuotaNode
 
@@ -141,7 +141,7 @@ def fair_victims(
     demand: Demand,
     *,
     strategies: Sequence[FairSharingStrategy] = STRATEGIES,
-    also_fits: Fits | None = None,
+    also_fits: AlsoFits | None = None,
     first: Collection[str] = (),
 ) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.

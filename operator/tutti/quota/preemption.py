@@ -25,8 +25,8 @@ from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, fair_candi
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import NOBODY, FlavorRank, Preemptible, PreemptionMode, priority_in
 from tutti.quota.reclaim import (
+    AlsoFits,
     CandidatesKnown,
-    Fits,
     Victim,
     classical_victims,
     find_candidates,
@@ -55,7 +55,7 @@ class PreemptionRules:
         self,
         snapshot: Snapshot,
         demand: Demand,
-        also_fits: Fits | None = None,
+        also_fits: AlsoFits | None = None,
         *,
         first: Collection[str] = (),
         known: CandidatesKnown | None = None,

@@ -14,7 +14,7 @@ are the same in preemption by fair shares.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import cmp_to_key
 from itertools import chain
@@ -41,7 +41,8 @@ class Victim(NamedTuple):
     reason: PreemptionReason
 
 
-Fits = Callable[[], bool]
+AlsoFits = Callable[[], bool]
+"""What must hold besides quota."""
 
 
 def in_victim_order(
@@ -119,7 +120,7 @@ class Fit:
     snapshot: Snapshot
     demand: Demand
     borrowing: bool
-    also_fits: Fits | None = None
+    also_fits: AlsoFits | None = None
 
     def __call__(self) -> bool:
         """Whether it fits now."""
@@ -193,9 +194,9 @@ class PreemptionCandidate(NamedTuple):
 class PreemptionCandidates:
     """All candidates of a demand, each kind in the order to try."""
 
-    own: list[PreemptionCandidate] = field(default_factory=list)
-    hierarchical: list[PreemptionCandidate] = field(default_factory=list)
-    by_priority: list[PreemptionCandidate] = field(default_factory=list)
+    own: list[PreemptionCandidate]
+    hierarchical: list[PreemptionCandidate]
+    by_priority: list[PreemptionCandidate]
 
     def in_order(self) -> list[PreemptionCandidate]:
         """Return them in the order to remove them: those already evicted first."""
@@ -213,7 +214,7 @@ def classical_victims(
     snapshot: Snapshot,
     demand: Demand,
     *,
-    also_fits: Fits | None = None,
+    also_fits: AlsoFits | None = None,
     first: Collection[str] = (),
     known: CandidatesKnown | None = None,
 ) -> list[Victim]:
@@ -316,20 +317,24 @@ def find_candidates(
     key = (may_go, demand.contested, *((id(one.queue), one.claim, id(one.common)) for one in sources))
     if known is not None and key in known:
         return known[key]
-    found = PreemptionCandidates()
-    kinds = {
-        PreemptionVariant.OWN_QUEUE: found.own,
-        PreemptionVariant.HIERARCHY: found.hierarchical,
-        PreemptionVariant.PRIORITY: found.by_priority,
+    kinds: dict[PreemptionVariant, list[PreemptionCandidate]] = {
+        PreemptionVariant.OWN_QUEUE: [],
+        PreemptionVariant.HIERARCHY: [],
+        PreemptionVariant.PRIORITY: [],
     }
     for source in sources:
         kinds[source.claim].extend(_in_queue(snapshot, demand, source))
-    for kind in (found.own, found.hierarchical, found.by_priority):
-        by = _victim_key([one.holder for one in kind], demand.queue, snapshot.used_lately)
-        kind.sort(key=lambda candidate, by=by: by(candidate.holder))  # type: ignore[misc]
+    found = PreemptionCandidates(*(_in_victim_order(snapshot, demand, kind) for kind in kinds.values()))
     if known is not None:
         known[key] = found
     return found
+
+
+def _in_victim_order(
+    snapshot: Snapshot, demand: Demand, candidates: list[PreemptionCandidate]
+) -> list[PreemptionCandidate]:
+    key = _victim_key((one.holder for one in candidates), demand.queue, snapshot.used_lately)
+    return sorted(candidates, key=lambda candidate: key(candidate.holder))
 
 
 def has_candidates(snapshot: Snapshot, demand: Demand) -> bool:

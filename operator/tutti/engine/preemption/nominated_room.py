@@ -25,7 +25,6 @@ from tutti.engine.records.nominations import Nomination, Precedence
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.framework import Rows
 from tutti.placement.gang import looks_around
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
@@ -86,7 +85,6 @@ def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -
     return allows(theirs.policy.reclaim, demand, holder, across_queues=True)
 
 
-_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 

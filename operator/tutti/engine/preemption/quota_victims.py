@@ -146,9 +146,8 @@ def choose_by_quota(
         ):
             snapshot.remove(counted)
             snapshot.add(whole)
-        for holder in everybody if names else ():
-            if holder.name in names:
-                snapshot.remove(holder)
+        if names:
+            snapshot.remove_each(holder for holder in everybody if holder.name in names)
         if names and fits(snapshot, demand, borrowing=True):
             if trial.rows(everybody) is None:
                 return None
